@@ -1,0 +1,429 @@
+"""A loader whose batches are made by the actors of a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import ray
+
+from .. import _fuseloop
+from .. import loader as _loader
+from ..errors import ConfigError
+from ..loader import Epoch, Plan, Ranks, Stats, _whole  # noqa: F401
+from ._actor import LAUNCHERS, Recipe, Reply, Run, SamplerOrder, Surroundings
+from ._batch import RemoteBatch
+from ._epoch import Limits, Reached, RemoteEpoch
+from ._pool import Member, Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Literal
+
+    import numpy as np
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    from .._fuseloop import Dataset
+    from .._op import Op, OpList
+    from ..loader import (
+        Audio,
+        Cache,
+        ClassBalanced,
+        Clips,
+        Collate,
+        ImageList,
+        ProcessCache,
+        QuasiRandom,
+        RepeatedAugment,
+        Target,
+        View,
+        Weighted,
+        _HubDataset,
+        _Sampler,
+    )
+
+    # What a loader gives as a batch.
+    B = DefaultedTypeVar("B", default=RemoteBatch)
+else:
+    B = TypeVar("B")
+
+# What the loader in this process has, which makes no batches.
+_HERE: dict[str, Any] = {"workers": 1, "batches_ahead": 1, "in_memory": False, "cache": None, "process_cache": None}
+_HERE |= {"memory_limit": None, "pin_memory": False}
+
+class Counted:
+    """What was delivered, and how long the consumer has waited for it."""
+
+    def __init__(self) -> None:
+        self._samples = self._batches = 0
+        self._begin: float | None = None
+        self._waited = 0.0
+        self._phases: dict[int, dict[str, float]] = {}
+
+    def add(self, batch: RemoteBatch, actor: int, phases: dict[str, float]) -> None:
+        self._samples += batch.samples
+        self._batches += 1
+        self._phases[actor] = phases
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        begin = time.monotonic()
+        self._begin = begin if self._begin is None else self._begin
+        try:
+            yield
+        finally:
+            self._waited += time.monotonic() - begin
+
+    def stats(self, actors: int, threads: int) -> Stats:
+        wall = 0.0 if self._begin is None else time.monotonic() - self._begin
+        phases: dict[str, float] = {}
+        for known in self._phases.values():
+            for name, seconds in known.items():
+                phases[name] = phases.get(name, 0.0) + seconds
+        share = self._waited / wall if wall else 0.0
+        verdict = f"the consumer waited {share:.0%} of the time for batches of {actors} actors"
+        cure = "more actors, a faster network or fewer bytes in a batch raise the rate" if share > 0.1 else "they suffice"
+        counts = (self._samples, self._batches, actors * threads, wall, self._waited)
+        return Stats(*counts, phases, f"{verdict}: {cure}" if self._batches else "no batch was delivered yet")
+
+
+GRACE = 10.0
+"""The seconds that an actor has to say that a batch took longer than ``timeout``."""
+
+# The most damaged samples that are listed, as by a loader of its own.
+_LISTED = 1000
+
+
+class Loader(_loader.Loader[B]):
+    """A loader whose batches are made by actors on the machines of a Ray cluster: the batches of
+    :class:`fuseloop.Loader` with the same arguments, in the same order, with the same bits and fingerprints, for any
+    number of actors. Its state is that of such a loader, and each can load that of the other.
+
+    Each batch is a :class:`RemoteBatch`, whose arrays are views of Ray's object store: they are not copied, and only
+    read. :class:`TorchLoader` yields tensors of PyTorch.
+
+    Each rank makes a loader, which starts actors of its own with the first batch. They end with the loader, and with the
+    process. An actor that dies, or whose machine does, is replaced by another one, which makes its batches. Only the rest
+    of the epoch that is played is made: actors are idle between epochs.
+
+    The process of the rank opens the dataset, too, and reads its table, but no samples. ``preview``, ``inspect`` and
+    ``get`` run in it. All machines need the files under the same names, and this package in the same version.
+
+    Args:
+        dataset: See :class:`fuseloop.Loader`, as for all arguments that are not listed here.
+        batch_size: The number of samples of a batch.
+        actors: The number of actors; :meth:`scale` changes it.
+        num_cpus: The CPUs that Ray reserves for each actor.
+        ray_remote_args: Other arguments of ``ray.remote`` for the actors: ``{"label_selector": {"pool": "cpu"}}`` or
+            ``{"resources": {"loader": 1}}`` chooses their machines. By default they are spread over all.
+        batches_ahead: The number of batches that are asked for before they are wanted, which are made or in the object
+            store at a time. By default two per actor.
+        retries: The number of times that a batch is asked for again if an actor or a machine dies.
+        workers: Number of threads of an actor; by default ``num_cpus``.
+        timeout: The most seconds to wait for a batch. An actor that gives no answer for 10 more is replaced; by default
+            after 600.
+        ranks: ``"env"`` asks ``torch.distributed`` and Ray Train before the environment.
+        **options: All other arguments of :class:`fuseloop.Loader`. ``cache``, ``process_cache``, ``memory_limit`` and
+            ``in_memory`` are those of each actor. A sampler is called in this process.
+
+    >>> import fuseloop as fl
+    >>> from fuseloop import ops
+    >>> lists = {"image": [ops.RandomResizedCrop(32), ops.ToChannelsFirst()]}
+    >>> with fl.ray.Loader(example_dataset(), batch_size=8, order="random", ops=lists, actors=1) as loader:
+    ...     prints = [batch.fingerprint for batch in loader]
+    >>> local = fl.Loader(example_dataset(), batch_size=8, order="random", ops=lists)
+    >>> prints == [batch.fingerprint for batch in local]
+    True
+    """
+
+    _own_arguments = frozenset({"actors", "num_cpus", "ray_remote_args", "retries"})
+
+    if TYPE_CHECKING:
+        # Signatures of __init__, written by tools/generate.py.
+        # End of the signatures.
+        pass
+    else:
+
+        def __init__(
+            self, dataset, /, batch_size=64, *, actors=2, num_cpus=1, ray_remote_args=None, retries=3, **options
+        ):
+            self._set_actors(actors, num_cpus, ray_remote_args, retries)
+            given = self._checked(options)
+            super().__init__(dataset, batch_size, **{**given, **_HERE})
+            defaults = {**(_loader.Loader.__init__.__kwdefaults__ or {}), "batches_ahead": None}
+            self._arguments.update({name: given.get(name, defaults[name]) for name in _HERE})
+            self._keep(given)
+
+    @classmethod
+    def from_spec(
+        cls,
+        pipeline: str | os.PathLike[str],
+        dataset: str | os.PathLike[str] | Dataset,
+        /,
+        *,
+        actors: int = 2,
+        num_cpus: float = 1,
+        ray_remote_args: dict[str, Any] | None = None,
+        retries: int = 3,
+        **changes: Any,
+    ) -> Self:
+        """See :meth:`fuseloop.Loader.from_spec`. All machines need the file under the same name."""
+        given = cls._checked(changes)
+        here = {"workers": 1, "batches_ahead": 1, "in_memory": False}
+        own = {name: value for name, value in given.items() if name not in _HERE}
+        loader = super().from_spec(pipeline, dataset, **own, **here)
+        loader._set_actors(actors, num_cpus, ray_remote_args, retries)
+        loader._arguments = {**given, "dataset": loader._dataset}
+        loader._keep(given)
+        return loader
+
+    def _set_actors(self, actors: Any, num_cpus: Any, ray_remote_args: Any, retries: Any) -> None:
+        self._actors, self._retries = _whole("actors", actors, 1), _whole("retries", retries)
+        if isinstance(num_cpus, bool) or not isinstance(num_cpus, int | float) or not 0 <= num_cpus < 2**20:
+            raise ConfigError(f"num_cpus is {num_cpus!r}, expected a number of CPUs per actor")
+        given = {} if ray_remote_args is None else ray_remote_args
+        if not isinstance(given, Mapping):
+            raise ConfigError(f"ray_remote_args is {given!r}, expected a dict of arguments of ray.remote")
+        for name in ("num_cpus", "max_concurrency", "max_restarts", "max_task_retries", "lifetime"):
+            if name in given:
+                cure = "give num_cpus to the loader" if name == "num_cpus" else "the loader sets it"
+                raise ConfigError(f"ray_remote_args has {name}: {cure}")
+        self._own = {"actors": actors, "num_cpus": num_cpus, "ray_remote_args": ray_remote_args, "retries": retries}
+        # Two calls at a time: one makes a batch, the other sends the one before.
+        fixed = {"num_cpus": num_cpus, "max_concurrency": 2, "max_restarts": 0, "max_task_retries": 0}
+        self._options = {"scheduling_strategy": "SPREAD", **given, **fixed}
+        self._threads = max(1, int(num_cpus))
+
+    @classmethod
+    def _checked(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """Returns the options of the loaders, after a check of those that actors can't have."""
+        given = dict(options)
+        if given.get("unordered"):
+            raise ConfigError("unordered=True: the batches of actors come in their order")
+        if given.get("pin_memory") and not cls._copies:
+            raise ConfigError("pin_memory: the object store is not page-locked; fuseloop.ray.TorchLoader copies from it")
+        device = given.get("device")
+        if device is not None and str(device) not in ("cpu", "auto"):
+            raise ConfigError(f"device is {device}: actors have no GPU; leave it out, and move the batches to the GPU")
+        if device is not None:
+            given["device"] = "cpu"
+        ahead = given.get("batches_ahead")
+        if ahead is not None:
+            _whole("batches_ahead", ahead, 1)
+        if given.get("ranks") == "env":
+            given["ranks"] = _ranks_here() or "env"
+        order = given.get("order")
+        if hasattr(order, "__iter__") and hasattr(order, "__len__") and not isinstance(order, str | SamplerOrder):
+            given["order"] = SamplerOrder(order)
+        return given
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Keeps what the actors build their loaders from, and what a copy of this loader is made from."""
+        self._ahead, self._timeout = given.get("batches_ahead"), given.get("timeout")
+        order = given.get("order")
+        self._sampler_order = order if isinstance(order, SamplerOrder) else None
+        arguments = {name: value for name, value in self._arguments.items() if name not in self._here_only}
+        arguments["workers"] = given.get("workers") or self._threads
+        arguments["batches_ahead"] = 1
+        arguments.pop("pin_memory", None)
+        if self._pipeline is None:
+            # A filter and the environment of this process are not those of others.
+            arguments |= {"filter": None, "indices": self._settings["indices"], "copy": False}
+        environment = None
+        if arguments.get("ranks") == "env":
+            environment = {name: os.environ[name] for name in LAUNCHERS if name in os.environ}
+        self._recipe, self._surroundings = Recipe(self._pipeline, arguments), Surroundings(os.getcwd(), environment)
+        self._arguments.update(self._own)
+        if self._sampler_order is not None:
+            self._arguments["order"] = self._sampler_order.sampler
+        self._changes: tuple[dict[str, Any], ...] = ()
+        self._pool: Pool | None = None
+        self._runs = 0
+        self._reached: Reached | None = None  # by the epoch that was begun last
+        self._log: tuple[str, bool] | None = None
+        self._log_header = ""
+        self._damaged: dict[tuple[int, int], str] = {}
+        self._lost_rows = 0
+        self._counted = Counted()
+
+    # The arguments of the form of a batch, which actors don't have.
+    _here_only: frozenset[str] = frozenset()
+    # Whether batches are copies, whose memory may be page-locked.
+    _copies = False
+
+    # Actors
+
+    def scale(self, actors: int) -> None:
+        """Sets the number of actors, at any time. New ones get the next batches that are asked for; those that are left
+        over finish theirs. The batches stay the same.
+
+        >>> loader.scale(32)  # doctest: +SKIP
+        """
+        self._actors = self._arguments["actors"] = self._own["actors"] = _whole("actors", actors, 1)
+        if self._pool is not None:
+            self._pool.scale(self._actors)
+
+    def _actor_pool(self) -> Pool:
+        if self._pool is None:
+            self._core().batch_size()  # refuses a loader that was closed
+            options = (self._actors, self._options, self._retries, self._dataset)
+            self._pool = Pool(self._recipe, self._surroundings, *options)
+        return self._pool
+
+    def _limits(self) -> Limits:
+        seconds = 600.0 if self._timeout is None else float(self._timeout) + GRACE
+        return Limits(self._ahead or 2 * self._actors, self._retries, seconds)
+
+    # Epochs
+
+    def _start_epoch(self, number: int) -> Any:
+        if self._sampler_order is not None:
+            self._sampler_order.ask(number)
+        return self._remote_epoch(Reached(number, 0))
+
+    def _resume_epoch(self, cursor: str, number: int) -> Any:
+        # The loader of this process refuses what does not fit. It begins a batch, which it drops.
+        core = super()._resume_epoch(cursor, number)
+        left, position, whole = core.remaining(), core.cursor(), self._core().batches()
+        core.close()
+        index = self._index_of(cursor) if left is None or whole is None else whole - left
+        return self._remote_epoch(Reached(number, index, position))
+
+    def _renew_epoch(self, core: Any, number: int) -> Any:
+        if core.is_closed:
+            return None
+        fingerprint = json.loads(core.cursor()).get("fingerprint")
+        core.close()
+        reached = Reached(number, core.index)
+        position = json.loads(self._position(reached))
+        position.pop("fingerprint", None)
+        # That of the last batch, which had the old ops.
+        position |= {} if fingerprint is None else {"fingerprint": fingerprint}
+        reached.cursor = json.dumps(position, separators=(",", ":"))
+        return self._remote_epoch(reached)
+
+    def _remote_epoch(self, reached: Reached) -> RemoteEpoch:
+        end = self._core().batches()
+        order = None
+        if self._sampler_order is not None:
+            order = ray.put(self._sampler_order.numbers(reached.epoch))
+        self._runs += 1
+        self._reached = reached
+        run = Run(self._runs, reached.epoch, self._changes, order)
+        calls = (self._limits, self._delivered, self._position, self._counted.waiting)
+        return RemoteEpoch(self._actor_pool, run, reached, end, *calls)
+
+    def _index_of(self, cursor: str) -> int:
+        """Returns the index of the batch after a cursor, in a stream of unknown length."""
+        known = json.loads(cursor)
+        begin = json.dumps({**known, "position": 0})
+        return known["position"] // json.loads(self._core().advanced(begin, 1))["position"]
+
+    def _position(self, reached: Reached) -> str:
+        """Returns the cursor before a batch. If no actor has sent it, the loader of this process has it."""
+        if reached.cursor is None:
+            core = super()._start_epoch(reached.epoch)
+            core.skip(reached.index)
+            reached.cursor = core.cursor() or ""
+            core.close()
+        return reached.cursor
+
+    def _delivered(self, reply: Reply, member: Member) -> RemoteBatch | None:
+        """Notes a reply, and returns its batch."""
+        for sample, epoch, error in reply.damaged:
+            if len(self._damaged) < _LISTED:
+                self._damaged.setdefault((sample, epoch), error)
+        if reply.batch is None:
+            self._lost_rows += self._rows_lost(reply.is_end)
+            return None
+        aliases = {alias: name for name, alias, _, _ in self._core().outputs() if alias}
+        batch = RemoteBatch(reply.batch, aliases)
+        self._lost_rows += len(batch.skipped) + len(batch.replaced)
+        self._counted.add(batch, member.number, reply.phases or {})
+        self._write_log(batch, *reply.log)
+        return batch
+
+    def _rows_lost(self, is_end: bool) -> int:
+        """Returns the number of rows of the next batch, or of all that are left, which did not come."""
+        assert self._reached is not None
+        size, samples = self.batch_size, self._core().samples()
+        if samples is None:
+            return 0 if is_end else size
+        left = samples - self._reached.index * size
+        return left if is_end else min(size, left)
+
+    def _write_log(self, batch: RemoteBatch, header: str, line: str) -> None:
+        if self._log is None:
+            return
+        path, has_ids = self._log
+        if has_ids:
+            line = f'{line[:-1]},"ids":[{",".join(map(str, batch.ids.tolist()))}]}}'
+        lines = f"{line}\n" if header == self._log_header else f"{header}\n{line}\n"
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(lines)
+        self._log_header = header
+
+    # What differs from a loader that makes its batches here
+
+    def set_ops(self, output: Any, ops: Any = None) -> None:
+        super().set_ops(output, ops)
+        self._changes = (*self._changes, dict(output) if isinstance(output, Mapping) else {output: ops})
+
+    set_ops.__doc__ = _loader.Loader.set_ops.__doc__
+
+    @property
+    def last_fingerprint(self) -> str | None:
+        """See :attr:`fuseloop.Loader.last_fingerprint`."""
+        if self._reached is None:
+            return None
+        return json.loads(self._position(self._reached)).get("fingerprint")
+
+    def log_fingerprints(self, path: str | os.PathLike[str] | None, *, ids: bool = False) -> None:
+        """See :meth:`fuseloop.Loader.log_fingerprints`."""
+        if path is not None:
+            # Refuses a file that is no log.
+            self._core().log_fingerprints(os.fspath(path), bool(ids))
+            self._core().log_fingerprints(None, False)
+        self._log, self._log_header = None if path is None else (os.fspath(path), bool(ids)), ""
+
+    def _found_damage(self) -> tuple[list[tuple[int, int, str]], int, bool]:
+        found = [(sample, epoch, error) for (sample, epoch), error in self._damaged.items()]
+        return found, self._lost_rows, len(found) >= _LISTED
+
+    def stats(self) -> Stats:
+        """Tells how long the consumer has waited for batches, and where the time of the actors went."""
+        return self._counted.stats(self._actors, self._recipe.arguments["workers"])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the actors. Batches that are held stay valid."""
+        super().close()
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+
+def _ranks_here() -> Ranks | None:
+    """Returns the rank of this process, if PyTorch or Ray Train know it."""
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
+        return Ranks(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    train: Any = sys.modules.get("ray.train")
+    if train is not None:
+        try:
+            context = train.get_context()
+            rank, size = context.get_world_rank(), context.get_world_size()
+        except (RuntimeError, AttributeError):  # outside of a training
+            return None
+        return None if rank is None or size is None else Ranks(rank, size)
+    return None

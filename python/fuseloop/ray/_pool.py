@@ -1,0 +1,229 @@
+"""The actors of a loader: how they are started, replaced, added and removed.
+
+Actors have no restarts by Ray, and requests no retries: an actor that dies is replaced by another one, on any node that
+has room for it, and what it was asked for is asked of others. All calls of Ray here either return at once or have a
+time limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from .._fuseloop import Dataset
+from ..errors import ConfigError, FuseloopError, StalledError
+from ._actor import BatchActor, Failed, Recipe, Run, Surroundings
+
+STEP = 0.5
+"""The seconds of one wait. Between two of them, Python handles signals."""
+
+START_TIMEOUT = 300.0
+"""The most seconds in which one actor has to be ready."""
+
+REPLY_TIMEOUT = 60.0
+"""The most seconds in which a reply that Ray says is ready has to arrive, from another node, too."""
+
+
+@dataclass(eq=False)
+class Member:
+    """An actor."""
+
+    number: int
+    handle: Any
+    starting: Any
+    """A reference to its first answer; None when that has come."""
+    where: str = "not started yet"
+    requests: set[Any] = field(default_factory=set)
+    """References to the replies that it has still to give."""
+    is_leaving: bool = False
+
+    def __str__(self) -> str:
+        return f"actor {self.number} ({self.where})"
+
+
+class Pool:
+    """The actors of a loader."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        surroundings: Surroundings,
+        count: int,
+        options: Mapping[str, Any],
+        retries: int,
+        dataset: Dataset,
+    ) -> None:
+        self._recipe, self._surroundings = ray.put(recipe.parts()), surroundings
+        self._options, self._retries, self._dataset = dict(options), retries, dataset
+        self._count = 0
+        self._members: list[Member] = []
+        self._numbers = 0
+        self._failed_starts = 0
+        self._waits_since: float | None = None  # when the wait for a first actor began
+        self.scale(count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def scale(self, count: int) -> None:
+        """Sets the number of actors. Those that are left over answer what they were asked for, and end."""
+        self._count = count
+        staying = [member for member in self._members if not member.is_leaving]
+        # Those that were started last end first, if they have not answered yet.
+        for member in sorted(staying, key=lambda member: (member.starting is not None, member.number))[count:]:
+            member.is_leaving = True
+        for _ in range(count - len(staying)):
+            self._start()
+        self._end_leaving()
+
+    def _start(self) -> None:
+        handle = ray.remote(BatchActor).options(**self._options).remote(self._recipe, self._surroundings)
+        self._members.append(Member(self._numbers, handle, handle.ready.remote()))
+        self._numbers += 1
+
+    def update(self) -> None:
+        """Notes which actors have started, and which replies have come."""
+        if not self._count:
+            raise ConfigError("the loader was closed")
+        for member in [member for member in self._members if member.starting is not None]:
+            if _finished([member.starting]):
+                self._note_start(member)
+        unanswered = [ref for member in self._members for ref in member.requests]
+        finished = set(_finished(unanswered))
+        for member in self._members:
+            member.requests -= finished
+        self._end_leaving()
+
+    def _note_start(self, member: Member) -> None:
+        try:
+            ready = ray.get(member.starting, timeout=REPLY_TIMEOUT)
+        except RayError as error:
+            self._failed_starts += 1
+            self.lost(member)
+            if self._failed_starts > self._retries:
+                raise FuseloopError(
+                    f"{self._failed_starts} actors ended before they were ready, the last with {cause(error)}"
+                ) from error
+            return
+        if isinstance(ready, Failed):
+            raise raised(ready, f"fuseloop.ray: when actor {member.number} built its loader")
+        member.starting, member.where = None, f"process {ready.process} on {ready.node}"
+        self._failed_starts = 0
+        if ready.dataset != self._dataset.fingerprint:
+            raise ConfigError(
+                f"{self._dataset.name}: {member} has another dataset of this name: fingerprint {ready.dataset}, expected "
+                f"{self._dataset.fingerprint}; all machines must have the same files"
+            )
+
+    def ask(self, run: Run, index: int, most: int | None) -> tuple[Member, Any] | None:
+        """Asks the actor with the fewest requests for a batch; None if no actor is ready, or all have ``most``."""
+        able = [member for member in self._members if member.starting is None and not member.is_leaving]
+        able = [member for member in able if most is None or len(member.requests) < most]
+        if not able:
+            return None
+        member = min(able, key=lambda member: (len(member.requests), member.number))
+        ref = member.handle.make.remote(run, index)
+        member.requests.add(ref)
+        self._waits_since = None
+        return member, ref
+
+    def lost(self, member: Member) -> None:
+        """Replaces an actor that has died, or does not answer."""
+        if member in self._members:
+            self._members.remove(member)
+            _kill(member)
+            if not member.is_leaving:
+                self._start()
+
+    def wait_for_start(self) -> None:
+        """Waits a moment for the first actor.
+
+        Raises:
+            StalledError: None has started in time.
+        """
+        self._waits_since = self._waits_since or time.monotonic()
+        waited = time.monotonic() - self._waits_since
+        if waited > START_TIMEOUT:
+            needed = {name: value for name, value in self._options.items() if name != "max_concurrency"}
+            free = {name: value for name, value in ray.available_resources().items() if not name.startswith("node:")}
+            raise StalledError(
+                f"none of {self._count} actors has started in {waited:.0f} s: each needs {needed}, and the cluster has "
+                f"{free} free: add nodes, or lower num_cpus"
+            )
+        starting = self.starting()
+        if starting:
+            ray.wait(starting, timeout=STEP)
+        else:
+            time.sleep(0.01)
+
+    def starting(self) -> list[Any]:
+        """Returns references that are ready when an actor has started."""
+        return [member.starting for member in self._members if member.starting is not None]
+
+    def forget(self, refs: list[Any]) -> None:
+        """Cancels requests."""
+        for member in self._members:
+            member.requests -= set(refs)
+        for ref in refs:
+            with contextlib.suppress(Exception):
+                ray.cancel(ref)
+        self._end_leaving()
+
+    def _end_leaving(self) -> None:
+        for member in [member for member in self._members if member.is_leaving and not member.requests]:
+            self._members.remove(member)
+            _kill(member)
+
+    def close(self) -> None:
+        """Ends all actors."""
+        for member in self._members:
+            _kill(member)
+        self._members, self._count = [], 0
+
+
+def _kill(member: Member) -> None:
+    if ray.is_initialized():
+        with contextlib.suppress(Exception):
+            ray.kill(member.handle)
+
+
+def _finished(refs: list[Any]) -> list[Any]:
+    """Returns the references whose objects exist somewhere, or never will."""
+    return ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)[0] if refs else []
+
+
+def has_value(ref: Any) -> bool:
+    """Returns whether a reply has come, and was not lost."""
+    if not _finished([ref]):
+        return False
+    try:
+        ray.get(ref, timeout=REPLY_TIMEOUT)
+    except RayError:
+        return False
+    return True
+
+
+def cause(error: BaseException) -> str:
+    """Returns the first line of an exception of Ray."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+
+
+def raised(found: Failed, note: str) -> Exception:
+    """Returns the exception that an actor has sent."""
+    import pickle
+
+    try:
+        error = pickle.loads(found.pickled) if found.pickled is not None else None
+    except Exception:
+        error = None
+    if not isinstance(error, Exception):
+        error = FuseloopError(found.line)
+    error.add_note(note)
+    return error
