@@ -23,8 +23,12 @@ from .._workers import _line, _pickled
 from ._batch import SentBatch, sent
 
 # The variables of the launchers of src/order/launcher.rs, by which a loader with ranks="env" finds its rank.
-LAUNCHERS = ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "SLURM_PROCID")
-LAUNCHERS += ("SLURM_NTASKS",)
+LAUNCHERS = [
+    *("RANK", "WORLD_SIZE"),
+    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    *("PMI_RANK", "PMI_SIZE"),
+    *("SLURM_PROCID", "SLURM_NTASKS"),
+]
 
 
 class SamplerOrder:
@@ -81,7 +85,7 @@ class Recipe:
         are read."""
         buffers: list[pickle.PickleBuffer] = []
         text = ray.cloudpickle.dumps(self, protocol=5, buffer_callback=buffers.append)
-        return [text, *(np.frombuffer(buffer, np.uint8) for buffer in buffers)]
+        return [text, *(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers)]
 
     @classmethod
     def of_parts(cls, parts: list[Any]) -> Recipe:

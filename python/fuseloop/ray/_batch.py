@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,7 +29,8 @@ class SentRagged(NamedTuple):
     frames: int
 
 
-class SentBatch(NamedTuple):
+@dataclass(frozen=True)
+class SentBatch:
     """A batch on its way: Ray copies the arrays into its object store, and the consumer reads them there."""
 
     tensors: list[tuple[str, SentTensor | SentRagged | list[SentTensor]]]

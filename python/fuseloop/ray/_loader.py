@@ -145,8 +145,57 @@ class Loader(_loader.Loader[B]):
 
     if TYPE_CHECKING:
         # Signatures of __init__, written by tools/generate.py.
+        def __init__(
+            self,
+            dataset: str | os.PathLike[str] | Dataset | Sequence[Any] | Mapping[str, Any] | _HubDataset,
+            /,
+            batch_size: int = 64,
+            *,
+            actors: int = 2,
+            num_cpus: float = 1,
+            ray_remote_args: dict[str, Any] | None = None,
+            retries: int = 3,
+            batches_ahead: int | None = None,
+            split: str | None = None,
+            ops: Mapping[str, OpList | None] | None = None,
+            without: Iterable[str] = (),
+            views: Mapping[str, View] | None = None,
+            share_draws: Mapping[str, str] | None = None,
+            component_ops: Mapping[tuple[int, str], Iterable[Op]] | None = None,
+            collate: Mapping[str, Collate] | None = None,
+            clips: Clips | None = None,
+            image_lists: Mapping[str, ImageList | int] | None = None,
+            masks: Iterable[str] = (),
+            read_mode: Mapping[str, Literal["rgb", "gray", "gray16", "rgb_alpha", "index"]] | None = None,
+            targets: Mapping[str, Mapping[str, Target]] | Literal["auto"] | None = None,
+            axes: Mapping[str, str] | None = None,
+            arrays: Mapping[str, tuple[Any, Sequence[int]] | Audio] | None = None,
+            order: Literal["sequential", "random", "permuted", "quasi_random", "bucketed"] | QuasiRandom | Weighted | ClassBalanced | RepeatedAugment | _Sampler = "sequential",
+            seed: int = 0,
+            indices: Any = None,
+            filter: Callable[[Mapping[str, np.ndarray]], Any] | None = None,
+            drop_last: bool = False,
+            ranks: Ranks | Literal["env"] | None = None,
+            workers: int | None = None,
+            memory_limit: int | str | None = None,
+            timeout: float | None = None,
+            unordered: bool = False,
+            on_damaged: Literal["fail", "skip", "substitute"] = "fail",
+            cache: Cache | None = None,
+            process_cache: ProcessCache | bool | None = None,
+            in_memory: bool | None = None,
+            number_rule: Literal["fused", "exact", "relaxed"] = "fused",
+            exif_orientation: bool | None = None,
+            expect_classes: Sequence[str] | Mapping[int, str] | None = None,
+            scaled_decode: bool = False,
+            device: str | None = None,
+            device_batches: int | None = None,
+            pin_memory: bool | int = False,
+            recompile: bool | None = None,
+            copy: bool = False,
+            **fields: OpList | None,
+        ) -> None: ...
         # End of the signatures.
-        pass
     else:
 
         def __init__(

@@ -83,7 +83,7 @@ class Pool:
         self._end_leaving()
 
     def _start(self) -> None:
-        handle = ray.remote(BatchActor).options(**self._options).remote(self._recipe, self._surroundings)
+        handle: Any = ray.remote(BatchActor).options(**self._options).remote(self._recipe, self._surroundings)
         self._members.append(Member(self._numbers, handle, handle.ready.remote()))
         self._numbers += 1
 
