@@ -157,6 +157,28 @@ def test_a_sampler_is_asked_here(photos: Path) -> None:
     assert sampler.given[0] != sampler.given[-1]
 
 
+def is_kept(sample: dict[str, Any]) -> bool:
+    return len(sample["image"]) % 4 != 0
+
+
+def test_a_stream_of_unknown_length(photos: Path) -> None:
+    stream = fl.sources.Stream(photos).shuffle(8).filter(is_kept)
+    options: dict[str, Any] = {"image": IMAGE, "seed": 2}
+    assert_same_epochs(fl.ray.Loader, stream, 4, options, epochs=1, actors=2)
+    local = fl.Loader(stream, 4, **options)
+    with fl.ray.Loader(stream, 4, actors=1, **options, **SMALL) as remote:
+        with pytest.raises(TypeError, match="not known"):
+            len(remote)
+        rest = []
+        for loader in (local, remote):
+            epoch = iter(loader)
+            next(epoch)
+            loader.load_state_dict(epoch.state_dict())
+            loader.skip(1)
+            rest.append([batch.fingerprint for batch in loader])
+        assert rest[0] == rest[1] and len(rest[0]) > 1
+
+
 def test_ragged_and_listed_outputs(tmp_path: Path) -> None:
     samples = [
         (np.full((20 + k, 30, 3), 9 * k, np.uint8), np.arange(4 * (k % 4), dtype="<f4").tobytes(), k) for k in range(10)
@@ -313,52 +335,6 @@ def is_gone(process: int) -> bool:
         return True
 
 
-def test_killed_actors_a_lost_node_and_other_numbers(cluster: Any, photos: Path) -> None:
-    """All batches are the same while actors die, a node goes, and actors come and go."""
-    nodes = [cluster.add_node(**NODE, num_cpus=4, resources={"loader": 10}) for _ in range(2)]
-    cluster.wait_for_nodes()
-    local = fl.Loader(photos, 1, **OPTIONS)
-    remote = fl.ray.Loader(
-        photos, 1, actors=3, batches_ahead=5, ray_remote_args={"resources": {"loader": 1}}, **OPTIONS, **SMALL
-    )
-    epochs = iter(local), iter(remote)
-
-    def compare(batches: int) -> None:
-        for _ in range(batches):
-            assert_same(*map(next, epochs))
-            assert local.state_dict() == remote.state_dict()
-
-    compare(3)
-    wait_until(lambda: (remote._pool.update(), len(actors_of(remote)) == 3)[1])
-    assert len({member.where.split(" on ")[1] for member in actors_of(remote)}) == 2, "spread over both nodes"
-    # The one that makes what comes next, without notice.
-    os.kill(process_of(epochs[1]._core._requests[remote._reached.index].member), signal.SIGKILL)
-    compare(4)
-    # Another one, by Ray.
-    ray.kill(actors_of(remote)[0].handle)
-    compare(2)
-    remote.scale(5)
-    compare(3)
-    cluster.remove_node(nodes[0], allow_graceful=False)
-    compare(5)
-    remote.scale(1)
-    compare(3)
-    wait_until(lambda: (remote._pool.update(), len(remote._pool._members) == 1)[1])
-    compare(4)
-    assert [*map(next, epochs, (None, None))] == [None, None]
-    # The next epoch, and the end of what is asked for when a loop is left.
-    for one, other in zip(local, remote, strict=False):
-        assert_same(one, other)
-        break
-    processes = [process_of(member) for member in actors_of(remote)]
-    assert processes
-    remote.close()
-    wait_until(lambda: all(map(is_gone, processes)))
-    with pytest.raises(fl.ConfigError, match="closed"):
-        next(iter(remote))
-    cluster.remove_node(nodes[1])
-
-
 def fatal(images: np.ndarray) -> np.ndarray:
     """Kills the process if an image is that of class 1."""
     if (images[..., 2] > 200).any():
@@ -505,3 +481,49 @@ def test_the_examples_run(photos: Path) -> None:
     for module in modules:
         done = doctest.testmod(module, extraglobs={"example_dataset": lambda: photos}, optionflags=doctest.ELLIPSIS)
         assert done.attempted and not done.failed
+
+
+def test_killed_actors_a_lost_node_and_other_numbers(cluster: Any, photos: Path) -> None:
+    """All batches are the same while actors die, a node goes, and actors come and go."""
+    nodes = [cluster.add_node(**NODE, num_cpus=4, resources={"loader": 10}) for _ in range(2)]
+    cluster.wait_for_nodes()
+    local = fl.Loader(photos, 1, **OPTIONS)
+    remote = fl.ray.Loader(
+        photos, 1, actors=3, batches_ahead=5, ray_remote_args={"resources": {"loader": 1}}, **OPTIONS, **SMALL
+    )
+    epochs = iter(local), iter(remote)
+
+    def compare(batches: int) -> None:
+        for _ in range(batches):
+            assert_same(*map(next, epochs))
+            assert local.state_dict() == remote.state_dict()
+
+    compare(3)
+    wait_until(lambda: (remote._pool.update(), len(actors_of(remote)) == 3)[1])
+    assert len({member.where.split(" on ")[1] for member in actors_of(remote)}) == 2, "spread over both nodes"
+    # The one that makes what comes next, without notice.
+    os.kill(process_of(epochs[1]._core._requests[remote._reached.index].member), signal.SIGKILL)
+    compare(4)
+    # Another one, by Ray.
+    ray.kill(actors_of(remote)[0].handle)
+    compare(2)
+    remote.scale(5)
+    compare(3)
+    cluster.remove_node(nodes[0], allow_graceful=False)
+    compare(5)
+    remote.scale(1)
+    compare(3)
+    wait_until(lambda: (remote._pool.update(), len(remote._pool._members) == 1)[1])
+    compare(4)
+    assert [*map(next, epochs, (None, None))] == [None, None]
+    # The next epoch, and the end of what is asked for when a loop is left.
+    for one, other in zip(local, remote, strict=False):
+        assert_same(one, other)
+        break
+    processes = [process_of(member) for member in actors_of(remote)]
+    assert processes
+    remote.close()
+    wait_until(lambda: all(map(is_gone, processes)))
+    with pytest.raises(fl.ConfigError, match="closed"):
+        next(iter(remote))
+    cluster.remove_node(nodes[1])

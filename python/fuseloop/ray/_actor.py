@@ -18,7 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import ray
 
+import fuseloop
+
 from .. import loader as _loader
+from .._fuseloop import Dataset
 from .._workers import _line, _pickled
 from ._batch import SentBatch, sent
 
@@ -140,6 +143,8 @@ class Ready(NamedTuple):
 
     node: str
     process: int
+    version: str
+    """That of this package."""
     dataset: str
     """The fingerprint of the dataset."""
 
@@ -229,10 +234,9 @@ class BatchActor:
             surroundings.enter()
             self._recipe = Recipe.of_parts(recipe)
             self._build()
+            self._ready: Ready | Failed = ready(self._loader)
         except Exception as error:
-            self._failed: Failed | None = failed(error)
-        else:
-            self._failed = None
+            self._ready = failed(error)
 
     def _build(self) -> None:
         self._loader = self._recipe.loader()
@@ -243,10 +247,7 @@ class BatchActor:
 
     def ready(self) -> Ready | Failed:
         """Answers when the loader is built."""
-        context = ray.get_runtime_context()
-        address = ray.util.get_node_ip_address()
-        where = f"{address} ({context.get_node_id()[:8]})"
-        return self._failed or Ready(where, os.getpid(), self._loader.dataset.fingerprint)
+        return self._ready
 
     def make(self, run: Run, index: int) -> Reply | Failed:
         """Makes a batch."""
@@ -307,6 +308,18 @@ class BatchActor:
         if self._open is not None:
             self._open.core.close()
             self._open = None
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """Returns what tells a dataset from others; nothing of a stream, which has no table."""
+    return "" if dataset.is_stream else dataset.fingerprint
+
+
+def ready(loader: _loader.Loader[Any]) -> Ready:
+    """Returns what an actor says of its loader, and of where it is."""
+    node = ray.get_runtime_context().get_node_id()
+    where = f"{ray.util.get_node_ip_address()} ({node[:8]})"
+    return Ready(where, os.getpid(), fuseloop.__version__, fingerprint(loader.dataset))
 
 
 def failed(error: Exception) -> Failed:

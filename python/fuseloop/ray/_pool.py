@@ -16,9 +16,11 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
+import fuseloop
+
 from .._fuseloop import Dataset
 from ..errors import ConfigError, FuseloopError, StalledError
-from ._actor import BatchActor, Failed, Recipe, Run, Surroundings
+from ._actor import BatchActor, Failed, Recipe, Run, Surroundings, fingerprint
 
 STEP = 0.5
 """The seconds of one wait. Between two of them, Python handles signals."""
@@ -115,10 +117,12 @@ class Pool:
             raise raised(ready, f"fuseloop.ray: when actor {member.number} built its loader")
         member.starting, member.where = None, f"process {ready.process} on {ready.node}"
         self._failed_starts = 0
-        if ready.dataset != self._dataset.fingerprint:
+        if ready.version != fuseloop.__version__:
+            raise ConfigError(f"{member} has fuseloop {ready.version}, expected {fuseloop.__version__}: install the same")
+        if ready.dataset != fingerprint(self._dataset):
             raise ConfigError(
                 f"{self._dataset.name}: {member} has another dataset of this name: fingerprint {ready.dataset}, expected "
-                f"{self._dataset.fingerprint}; all machines must have the same files"
+                f"{fingerprint(self._dataset)}; all machines must have the same files"
             )
 
     def ask(self, run: Run, index: int, most: int | None) -> tuple[Member, Any] | None:
@@ -210,9 +214,10 @@ def has_value(ref: Any) -> bool:
 
 
 def cause(error: BaseException) -> str:
-    """Returns the first line of an exception of Ray."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    """Returns an exception of Ray in one line: of an actor that could not be built, that of its exception."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    line = next(iter(lines[-1:] if "creation task" in "".join(lines[:1]) else lines[:1]), "")
+    return f"{type(error).__name__}: {line[:300]}"
 
 
 def raised(found: Failed, note: str) -> Exception:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import torch
 
 from .. import torch as _torch
+from ._batch import RemoteBatch
 from ._loader import Loader
 
 if TYPE_CHECKING:
@@ -246,4 +247,6 @@ class TorchLoader(Loader[B], _torch.Loader[B]):
         self._arguments["pin_memory"] = self._pinned = bool(given.get("pin_memory"))
 
     def _tensors_of(self, batch: Any) -> dict[str, Any]:
+        if not isinstance(batch, RemoteBatch):  # of `get`
+            return super()._tensors_of(batch)
         return batch.torch(pin_memory=self._pinned and torch.cuda.is_available())
