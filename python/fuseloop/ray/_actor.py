@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,18 +172,25 @@ class Reply(NamedTuple):
 
 
 class _Log:
-    """The log of fingerprints of the loader, read back after each batch."""
+    """The log of fingerprints of the loader, read back after each batch. Its file has no name, so that an actor that is
+    killed leaves none behind."""
 
-    def __init__(self, loader: _loader.Loader[Any], path: Path) -> None:
-        path.unlink(missing_ok=True)
+    def __init__(self, loader: _loader.Loader[Any]) -> None:
+        folder = tempfile.mkdtemp(prefix="fuseloop-")
+        path = os.path.join(folder, "log.jsonl")
         loader.log_fingerprints(path)
-        self._path, self._header = path, ""
+        self._file = open(path, "r+b", buffering=0)  # noqa: SIM115
+        self._header = ""
+        shutil.rmtree(folder, ignore_errors=True)
 
     def read(self) -> tuple[str, str]:
-        *headers, line = self._path.read_text(encoding="utf-8").splitlines()
-        os.truncate(self._path, 0)
-        self._header = headers[-1] if headers else self._header
-        return self._header, line
+        """Returns the header and the line of the batch that was taken last."""
+        self._file.seek(0)
+        lines = self._file.read().decode().splitlines()
+        self._file.truncate(0)
+        for line in lines:
+            self._header = line if line.startswith('{"fuseloop_log":') else self._header
+        return self._header, lines[-1] if lines else ""
 
 
 @dataclass
@@ -229,7 +236,6 @@ class BatchActor:
         self._turn = threading.Lock()
         self._asked = _Asked()
         self._open: _Open | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="fuseloop-")
         try:
             surroundings.enter()
             self._recipe = Recipe.of_parts(recipe)
@@ -243,7 +249,7 @@ class BatchActor:
         # The consumer logs what is damaged.
         self._loader._may_skip = False
         self._changes = 0  # the number of those that were set
-        self._log = _Log(self._loader, Path(self._folder.name) / "log.jsonl")
+        self._log = _Log(self._loader)
 
     def ready(self) -> Ready | Failed:
         """Answers when the loader is built."""
@@ -267,12 +273,13 @@ class BatchActor:
         opened.step_to(index)
         batch = core.next()
         core.handed = True
+        log = self._log.read()
         if batch is None or batch.index != index:
             # The batches up to this one have lost all of their samples.
             self._end()
             return Reply(None, batch is None, damaged=self._damaged())
         opened.next = index + 1
-        cursor, log = core.cursor(), self._log.read()
+        cursor = core.cursor()
         following = self._asked.after(run.number, opened.next)
         if following is not None:
             opened.step_to(following)

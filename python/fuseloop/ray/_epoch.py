@@ -56,13 +56,13 @@ class RemoteEpoch:
         reached: Reached,
         end: int | None,
         limits: Callable[[], Limits],
-        delivered: Callable[[Reply, Member], RemoteBatch | None],
+        delivered: Callable[[Reply, Member, Reached], RemoteBatch | None],
         position: Callable[[Reached], str],
         waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """``end`` is the index after the last batch, if it is known. ``pool`` starts the actors, ``delivered`` notes a reply
-        and returns its batch, and ``position`` returns the cursor before a batch.
-        ``waiting`` counts the time in which the consumer waits."""
+        and returns its batch, ``position`` returns the cursor before a batch, and ``waiting`` counts the time in which the
+        consumer waits."""
         self._start, self.run, self.reached, self._end = pool, run, reached, end
         self._limits, self._delivered, self._position = limits, delivered, position
         self._waiting = waiting
@@ -138,7 +138,7 @@ class RemoteEpoch:
             if reply.batch is None and reply.is_end:
                 self._end = self.index
                 self._drop(list(self._requests))
-            batch = self._delivered(reply, member)
+            batch = self._delivered(reply, member, self.reached)
             if batch is not None:
                 return batch, reply.cursor
             if not reply.is_end:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import ray
 
-from .. import _fuseloop
 from .. import loader as _loader
 from ..errors import ConfigError
-from ..loader import Epoch, Plan, Ranks, Stats, _whole  # noqa: F401
+from ..loader import Ranks, Stats, _whole
 from ._actor import LAUNCHERS, Recipe, Reply, Run, SamplerOrder, Surroundings
 from ._batch import RemoteBatch
 from ._epoch import Limits, Reached, RemoteEpoch
 from ._pool import Member, Pool
+from ._stats import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,42 +53,6 @@ else:
 # What the loader in this process has, which makes no batches.
 _HERE: dict[str, Any] = {"workers": 1, "batches_ahead": 1, "in_memory": False, "cache": None, "process_cache": None}
 _HERE |= {"memory_limit": None, "pin_memory": False}
-
-class Counted:
-    """What was delivered, and how long the consumer has waited for it."""
-
-    def __init__(self) -> None:
-        self._samples = self._batches = 0
-        self._begin: float | None = None
-        self._waited = 0.0
-        self._phases: dict[int, dict[str, float]] = {}
-
-    def add(self, batch: RemoteBatch, actor: int, phases: dict[str, float]) -> None:
-        self._samples += batch.samples
-        self._batches += 1
-        self._phases[actor] = phases
-
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        begin = time.monotonic()
-        self._begin = begin if self._begin is None else self._begin
-        try:
-            yield
-        finally:
-            self._waited += time.monotonic() - begin
-
-    def stats(self, actors: int, threads: int) -> Stats:
-        wall = 0.0 if self._begin is None else time.monotonic() - self._begin
-        phases: dict[str, float] = {}
-        for known in self._phases.values():
-            for name, seconds in known.items():
-                phases[name] = phases.get(name, 0.0) + seconds
-        share = self._waited / wall if wall else 0.0
-        verdict = f"the consumer waited {share:.0%} of the time for batches of {actors} actors"
-        cure = "more actors, a faster network or fewer bytes in a batch raise the rate" if share > 0.1 else "they suffice"
-        counts = (self._samples, self._batches, actors * threads, wall, self._waited)
-        return Stats(*counts, phases, f"{verdict}: {cure}" if self._batches else "no batch was delivered yet")
-
 
 GRACE = 10.0
 """The seconds that an actor has to say that a batch took longer than ``timeout``."""
@@ -382,13 +344,13 @@ class Loader(_loader.Loader[B]):
             core.close()
         return reached.cursor
 
-    def _delivered(self, reply: Reply, member: Member) -> RemoteBatch | None:
+    def _delivered(self, reply: Reply, member: Member, reached: Reached) -> RemoteBatch | None:
         """Notes a reply, and returns its batch."""
         for sample, epoch, error in reply.damaged:
             if len(self._damaged) < _LISTED:
                 self._damaged.setdefault((sample, epoch), error)
         if reply.batch is None:
-            self._lost_rows += self._rows_lost(reply.is_end)
+            self._lost_rows += self._rows_lost(reached.index, reply.is_end)
             return None
         aliases = {alias: name for name, alias, _, _ in self._core().outputs() if alias}
         batch = RemoteBatch(reply.batch, aliases)
@@ -397,13 +359,12 @@ class Loader(_loader.Loader[B]):
         self._write_log(batch, *reply.log)
         return batch
 
-    def _rows_lost(self, is_end: bool) -> int:
-        """Returns the number of rows of the next batch, or of all that are left, which did not come."""
-        assert self._reached is not None
+    def _rows_lost(self, index: int, is_end: bool) -> int:
+        """Returns the number of rows of a batch that lost all of them, or of all batches from it to the end."""
         size, samples = self.batch_size, self._core().samples()
         if samples is None:
             return 0 if is_end else size
-        left = samples - self._reached.index * size
+        left = samples - index * size
         return left if is_end else min(size, left)
 
     def _write_log(self, batch: RemoteBatch, header: str, line: str) -> None:
