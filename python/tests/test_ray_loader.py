@@ -314,11 +314,11 @@ def test_logs_are_those_without_ray(photos: Path, tmp_path: Path) -> None:
 
 
 def actors_of(loader: Any) -> list[Any]:
-    return [member for member in loader._pool._members if member.starting is None]
+    return [actor for actor in loader._pool._actors if actor.starting is None]
 
 
-def process_of(member: Any) -> int:
-    return int(member.where.split()[1])
+def process_of(actor: Any) -> int:
+    return int(actor.where.split()[1])
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
@@ -397,7 +397,7 @@ def test_actors_that_do_not_start(photos: Path, tmp_path: Path, monkeypatch: pyt
             next(iter(loader))
 
 
-def test_torch_tensors(photos: Path) -> None:
+def test_torch_tensors(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     image = [ops.RandomResizedCrop(24), ops.Normalize.imagenet()]
     options = {"order": "random", "image": image, "channels_last": True, "ranks": fl.Ranks(1, 2, "exact")}
@@ -419,6 +419,12 @@ def test_torch_tensors(photos: Path) -> None:
         one, other = next(iter(local)), next(iter(remote))
         assert list(one) == list(other) and other["image"].dtype == torch.bfloat16
         assert torch.equal(one["image"], other["image"])
+        # Where there is no GPU, the copies are in other memory.
+        batch = remote._start_epoch(0).next()
+        empty = torch.empty
+        monkeypatch.setattr(torch, "empty", lambda *size, pin_memory, **options: empty(*size, **options))
+        pinned = batch.torch(pin_memory=True)
+        assert list(pinned) == list(one) and all(torch.equal(pinned[name], one[name]) for name in one)
 
 
 def test_in_a_task_of_ray(photos: Path) -> None:
@@ -457,6 +463,8 @@ def test_a_pipeline_file(photos: Path, tmp_path: Path) -> None:
         ({"batches_ahead": 0}, "batches_ahead is 0"),
         ({"ray_remote_args": [1]}, "expected a dict of arguments of ray.remote"),
         ({"ray_remote_args": {"max_restarts": 2}}, "max_restarts: the loader sets it"),
+        ({"ray_remote_args": {"num_cpu": 2}}, "num_cpus or ray_remote_args: .*num_cpu"),
+        ({"num_cpus": 1.5}, "or a fraction of one"),
         ({"unordered": True}, "come in their order"),
         ({"pin_memory": True}, "TorchLoader copies"),
         ({"device": "cuda:0"}, "actors have no GPU"),
@@ -500,9 +508,9 @@ def test_killed_actors_a_lost_node_and_other_numbers(cluster: Any, photos: Path)
 
     compare(3)
     wait_until(lambda: (remote._pool.update(), len(actors_of(remote)) == 3)[1])
-    assert len({member.where.split(" on ")[1] for member in actors_of(remote)}) == 2, "spread over both nodes"
+    assert len({actor.where.split(" on ")[1] for actor in actors_of(remote)}) == 2, "spread over both nodes"
     # The one that makes what comes next, without notice.
-    os.kill(process_of(epochs[1]._core._requests[remote._reached.index].member), signal.SIGKILL)
+    os.kill(process_of(epochs[1]._core._requests[remote._last_position.index].actor), signal.SIGKILL)
     compare(4)
     # Another one, by Ray.
     ray.kill(actors_of(remote)[0].handle)
@@ -513,14 +521,14 @@ def test_killed_actors_a_lost_node_and_other_numbers(cluster: Any, photos: Path)
     compare(5)
     remote.scale(1)
     compare(3)
-    wait_until(lambda: (remote._pool.update(), len(remote._pool._members) == 1)[1])
+    wait_until(lambda: (remote._pool.update(), len(remote._pool._actors) == 1)[1])
     compare(4)
     assert [*map(next, epochs, (None, None))] == [None, None]
     # The next epoch, and the end of what is asked for when a loop is left.
     for one, other in zip(local, remote, strict=False):
         assert_same(one, other)
         break
-    processes = [process_of(member) for member in actors_of(remote)]
+    processes = [process_of(actor) for actor in actors_of(remote)]
     assert processes
     remote.close()
     wait_until(lambda: all(map(is_gone, processes)))

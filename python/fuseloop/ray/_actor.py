@@ -77,13 +77,13 @@ class SamplerOrder:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LoaderRecipe:
     """What the loader of an actor is built from: its arguments, and the pipeline file if there is one."""
 
     pipeline: str | None
     arguments: dict[str, Any]
 
-    def parts(self) -> list[Any]:
+    def to_buffers(self) -> list[Any]:
         """Returns the recipe in bytes, and its arrays, which actors of a machine share. A dataset is opened where the bytes
         are read."""
         buffers: list[pickle.PickleBuffer] = []
@@ -91,9 +91,9 @@ class Recipe:
         return [text, *(np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers)]
 
     @classmethod
-    def of_parts(cls, parts: list[Any]) -> Recipe:
-        """Reads what :meth:`parts` returned."""
-        text, *buffers = parts
+    def from_buffers(cls, given: list[Any]) -> LoaderRecipe:
+        """Reads what :meth:`to_buffers` returned."""
+        text, *buffers = given
         recipe = pickle.loads(text, buffers=buffers)
         assert isinstance(recipe, cls)
         return recipe
@@ -108,7 +108,7 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ConsumerEnvironment:
     """What names of files and ranks of the consumer refer to."""
 
     folder: str
@@ -127,7 +127,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Run:
+class EpochRun:
     """A pass of the consumer over an epoch, or over the rest of one. ``number`` tells passes apart."""
 
     number: int
@@ -138,7 +138,7 @@ class Run:
     """A reference to the numbers of the samples, if they come from a sampler."""
 
 
-class Ready(NamedTuple):
+class ActorInfo(NamedTuple):
     """What an actor says when its loader is built."""
 
     node: str
@@ -149,7 +149,7 @@ class Ready(NamedTuple):
     """The fingerprint of the dataset."""
 
 
-class Failed(NamedTuple):
+class Failure(NamedTuple):
     """An exception of the loader, or of a function that it calls: as the consumer would have raised it."""
 
     pickled: bytes | None
@@ -194,10 +194,10 @@ class _Log:
 
 
 @dataclass
-class _Open:
+class _OpenEpoch:
     """The pass that the loader is in, and the index of the batch that comes next."""
 
-    run: Run
+    run: EpochRun
     core: Any
     next: int = 0
 
@@ -208,7 +208,7 @@ class _Open:
 
 
 @dataclass
-class _Asked:
+class _WaitingRequests:
     """The requests that wait for the loader."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -231,16 +231,16 @@ class _Asked:
 class BatchActor:
     """The class of the actors. Ray calls two of its methods at a time: one waits for a batch, the other sends one."""
 
-    def __init__(self, recipe: list[Any], surroundings: Surroundings) -> None:
-        """``recipe`` has its parts."""
+    def __init__(self, recipe: list[Any], environment: ConsumerEnvironment) -> None:
+        """``recipe`` has the buffers of a :class:`LoaderRecipe`."""
         self._turn = threading.Lock()
-        self._asked = _Asked()
-        self._open: _Open | None = None
+        self._asked = _WaitingRequests()
+        self._open: _OpenEpoch | None = None
         try:
-            surroundings.enter()
-            self._recipe = Recipe.of_parts(recipe)
+            environment.enter()
+            self._recipe = LoaderRecipe.from_buffers(recipe)
             self._build()
-            self._ready: Ready | Failed = ready(self._loader)
+            self._ready: ActorInfo | Failure = ready(self._loader)
         except Exception as error:
             self._ready = failed(error)
 
@@ -251,11 +251,11 @@ class BatchActor:
         self._changes = 0  # the number of those that were set
         self._log = _Log(self._loader)
 
-    def ready(self) -> Ready | Failed:
+    def ready(self) -> ActorInfo | Failure:
         """Answers when the loader is built."""
         return self._ready
 
-    def make(self, run: Run, index: int) -> Reply | Failed:
+    def make(self, run: EpochRun, index: int) -> Reply | Failure:
         """Makes a batch."""
         request = (run.number, index)
         self._asked.add(request)
@@ -267,7 +267,7 @@ class BatchActor:
                 self._end()
                 return failed(error)
 
-    def _made(self, run: Run, index: int) -> Reply:
+    def _made(self, run: EpochRun, index: int) -> Reply:
         opened = self._opened(run, index)
         core = opened.core
         opened.step_to(index)
@@ -287,7 +287,7 @@ class BatchActor:
         damaged = tuple(one for one in self._damaged() if one[0] in own) if own else ()
         return Reply(sent(batch), False, cursor, damaged, log, self._loader.stats().phases)
 
-    def _opened(self, run: Run, index: int) -> _Open:
+    def _opened(self, run: EpochRun, index: int) -> _OpenEpoch:
         """Returns the pass, before the batch."""
         opened = self._open
         if opened is None or opened.run.number != run.number or opened.next > index:
@@ -295,10 +295,10 @@ class BatchActor:
             self._set_ops(run)
             if run.order is not None:
                 self._recipe.arguments["order"].give(run.epoch, ray.get(run.order, timeout=60))
-            opened = self._open = _Open(run, self._loader._start_epoch(run.epoch))
+            opened = self._open = _OpenEpoch(run, self._loader._start_epoch(run.epoch))
         return opened
 
-    def _set_ops(self, run: Run) -> None:
+    def _set_ops(self, run: EpochRun) -> None:
         """Sets the ops of a pass."""
         if self._changes > len(run.changes):
             # A pass that began before the last change.
@@ -322,13 +322,13 @@ def fingerprint(dataset: Dataset) -> str:
     return "" if dataset.is_stream else dataset.fingerprint
 
 
-def ready(loader: _loader.Loader[Any]) -> Ready:
+def ready(loader: _loader.Loader[Any]) -> ActorInfo:
     """Returns what an actor says of its loader, and of where it is."""
     node = ray.get_runtime_context().get_node_id()
     where = f"{ray.util.get_node_ip_address()} ({node[:8]})"
-    return Ready(where, os.getpid(), fuseloop.__version__, fingerprint(loader.dataset))
+    return ActorInfo(where, os.getpid(), fuseloop.__version__, fingerprint(loader.dataset))
 
 
-def failed(error: Exception) -> Failed:
+def failed(error: Exception) -> Failure:
     """Returns what is sent of an exception."""
-    return Failed(_pickled(error), _line(error))
+    return Failure(_pickled(error), _line(error))

@@ -16,13 +16,13 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from ..errors import FuseloopError
-from ._actor import Failed, Reply, Run
+from ._actor import EpochRun, Failure, Reply
 from ._batch import RemoteBatch
-from ._pool import REPLY_TIMEOUT, STEP, Member, Pool, cause, has_value, raised
+from ._pool import REPLY_TIMEOUT, STEP, ActorPool, PooledActor, cause, has_value, raised
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """How many batches are asked for ahead, how often a batch is asked for again, and how long an actor may take."""
 
     ahead: int
@@ -31,7 +31,7 @@ class Limits:
 
 
 @dataclass(eq=False)
-class Reached:
+class Position:
     """The index of the next batch, and the cursor before it, if an actor has sent that."""
 
     epoch: int
@@ -41,7 +41,7 @@ class Reached:
 
 @dataclass(eq=False)
 class _Request:
-    member: Member
+    actor: PooledActor
     ref: Any
     begin: float
 
@@ -51,22 +51,22 @@ class RemoteEpoch:
 
     def __init__(
         self,
-        pool: Callable[[], Pool],
-        run: Run,
-        reached: Reached,
+        pool: Callable[[], ActorPool],
+        run: EpochRun,
+        position: Position,
         end: int | None,
-        limits: Callable[[], Limits],
-        delivered: Callable[[Reply, Member, Reached], RemoteBatch | None],
-        position: Callable[[Reached], str],
+        limits: Callable[[], RequestLimits],
+        delivered: Callable[[Reply, PooledActor, Position], RemoteBatch | None],
+        cursor_before: Callable[[Position], str],
         waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """``end`` is the index after the last batch, if it is known. ``pool`` starts the actors, ``delivered`` notes a reply
-        and returns its batch, ``position`` returns the cursor before a batch, and ``waiting`` counts the time in which the
-        consumer waits."""
-        self._start, self.run, self.reached, self._end = pool, run, reached, end
-        self._limits, self._delivered, self._position = limits, delivered, position
+        and returns its batch, ``cursor_before`` returns the cursor of a position, and ``waiting`` counts the time in which
+        the consumer waits."""
+        self._start, self.run, self.position, self._end = pool, run, position, end
+        self._limits, self._delivered, self._cursor_before = limits, delivered, cursor_before
         self._waiting = waiting
-        self._pool: Pool | None = None
+        self._pool: ActorPool | None = None
         self._requests: dict[int, _Request] = {}
         self._tries: dict[int, int] = {}
         self._unhanded: tuple[RemoteBatch, str] | None = None
@@ -75,7 +75,7 @@ class RemoteEpoch:
     @property
     def index(self) -> int:
         """The index of the next batch."""
-        return self.reached.index
+        return self.position.index
 
     # What the compiled epoch has
 
@@ -97,7 +97,7 @@ class RemoteEpoch:
     @handed.setter
     def handed(self, _handed: bool) -> None:
         if self._unhanded is not None:
-            self.reached.index, self.reached.cursor = self.reached.index + 1, self._unhanded[1]
+            self.position.index, self.position.cursor = self.position.index + 1, self._unhanded[1]
             self._unhanded = None
 
     def skip(self, batches: int) -> int:
@@ -106,7 +106,7 @@ class RemoteEpoch:
         stepped = batches if left is None else min(batches, left)
         if stepped:
             self._unhanded = None
-            self.reached.index, self.reached.cursor = self.index + stepped, None
+            self.position.index, self.position.cursor = self.index + stepped, None
             self._drop([index for index in self._requests if index < self.index])
         return stepped
 
@@ -116,7 +116,7 @@ class RemoteEpoch:
         return None if self._end is None else max(self._end - self.index, 0)
 
     def cursor(self) -> str | None:
-        return self._position(self.reached)
+        return self._cursor_before(self.position)
 
     def close(self) -> None:
         """Cancels what was asked for."""
@@ -134,19 +134,19 @@ class RemoteEpoch:
     def _next(self) -> tuple[RemoteBatch, str] | None:
         while not self.is_closed and self.remaining() != 0:
             self._pool = self._pool or self._start()
-            reply, member = self._reply(self._pool)
+            reply, actor = self._reply(self._pool)
             if reply.batch is None and reply.is_end:
                 self._end = self.index
                 self._drop(list(self._requests))
-            batch = self._delivered(reply, member, self.reached)
+            batch = self._delivered(reply, actor, self.position)
             if batch is not None:
                 return batch, reply.cursor
             if not reply.is_end:
                 # All of its samples are damaged and left out.
-                self.reached.index += 1
+                self.position.index += 1
         return None
 
-    def _reply(self, pool: Pool) -> tuple[Reply, Member]:
+    def _reply(self, pool: ActorPool) -> tuple[Reply, PooledActor]:
         """Waits for the reply with the next batch."""
         begin = time.monotonic()
         while True:
@@ -161,13 +161,13 @@ class RemoteEpoch:
             if request.ref in ready:
                 reply = self._received(request, pool)
                 if reply is not None:
-                    return reply, request.member
+                    return reply, request.actor
                 begin = time.monotonic()
             elif time.monotonic() - max(begin, request.begin) > self._limits().seconds:
                 self._failed(request, pool, TimeoutError(f"no answer in {self._limits().seconds:.0f} s"), is_lost=True)
                 begin = time.monotonic()
 
-    def _ask_ahead(self, pool: Pool) -> None:
+    def _ask_ahead(self, pool: ActorPool) -> None:
         limits = self._limits()
         end = self.index + limits.ahead
         most = max(2, -(-limits.ahead // len(pool)))
@@ -182,7 +182,7 @@ class RemoteEpoch:
         if refs:
             ray.wait(refs, num_returns=len(refs), timeout=0)
 
-    def _received(self, request: _Request, pool: Pool) -> Reply | None:
+    def _received(self, request: _Request, pool: ActorPool) -> Reply | None:
         """Returns a reply that is ready; None if it was lost, and the batch has to be made again."""
         try:
             reply = ray.get(request.ref, timeout=REPLY_TIMEOUT)
@@ -194,11 +194,11 @@ class RemoteEpoch:
             return None
         del self._requests[self.index]
         self._tries.pop(self.index, None)
-        if isinstance(reply, Failed):
-            raise raised(reply, f"fuseloop.ray: batch {self.index} of epoch {self.run.epoch}, made by {request.member}")
+        if isinstance(reply, Failure):
+            raise raised(reply, f"fuseloop.ray: batch {self.index} of epoch {self.run.epoch}, made by {request.actor}")
         return reply
 
-    def _failed(self, request: _Request, pool: Pool, error: Exception, is_lost: bool) -> None:
+    def _failed(self, request: _Request, pool: ActorPool, error: Exception, is_lost: bool) -> None:
         """Has the next batch made by another actor.
 
         Raises:
@@ -207,13 +207,13 @@ class RemoteEpoch:
         tries = self._tries[self.index] = self._tries.get(self.index, 0) + 1
         self._drop([self.index])
         if is_lost:
-            pool.lost(request.member)
-            others = [index for index, other in self._requests.items() if other.member is request.member]
+            pool.lost(request.actor)
+            others = [index for index, other in self._requests.items() if other.actor is request.actor]
             self._drop([index for index in others if not has_value(self._requests[index].ref)])
         if tries > self._limits().retries:
             raise FuseloopError(
                 f"batch {self.index} of epoch {self.run.epoch} was asked for {tries} times and did not come; the last time it "
-                f"was {request.member}, which had also begun the batch after it: {cause(error)}"
+                f"was {request.actor}, which had also begun the batch after it: {cause(error)}"
             ) from error
 
     def _drop(self, indices: list[int]) -> None:

@@ -13,11 +13,11 @@ import ray
 from .. import loader as _loader
 from ..errors import ConfigError
 from ..loader import Ranks, Stats, _whole
-from ._actor import LAUNCHERS, Recipe, Reply, Run, SamplerOrder, Surroundings
+from ._actor import LAUNCHERS, BatchActor, ConsumerEnvironment, EpochRun, LoaderRecipe, Reply, SamplerOrder
 from ._batch import RemoteBatch
-from ._epoch import Limits, Reached, RemoteEpoch
-from ._pool import Member, Pool
-from ._stats import Counted
+from ._epoch import Position, RemoteEpoch, RequestLimits
+from ._pool import ActorPool, PooledActor
+from ._stats import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -195,8 +195,9 @@ class Loader(_loader.Loader[B]):
 
     def _set_actors(self, actors: Any, num_cpus: Any, ray_remote_args: Any, retries: Any) -> None:
         self._actors, self._retries = _whole("actors", actors, 1), _whole("retries", retries)
-        if isinstance(num_cpus, bool) or not isinstance(num_cpus, int | float) or not 0 <= num_cpus < 2**20:
-            raise ConfigError(f"num_cpus is {num_cpus!r}, expected a number of CPUs per actor")
+        is_number = isinstance(num_cpus, int | float) and not isinstance(num_cpus, bool)
+        if not (is_number and 0 <= num_cpus < 2**20 and (num_cpus < 1 or num_cpus == int(num_cpus))):
+            raise ConfigError(f"num_cpus is {num_cpus!r}, expected a number of CPUs per actor, or a fraction of one")
         given = {} if ray_remote_args is None else ray_remote_args
         if not isinstance(given, Mapping):
             raise ConfigError(f"ray_remote_args is {given!r}, expected a dict of arguments of ray.remote")
@@ -208,6 +209,10 @@ class Loader(_loader.Loader[B]):
         # Two calls at a time: one makes a batch, the other sends the one before.
         fixed = {"num_cpus": num_cpus, "max_concurrency": 2, "max_restarts": 0, "max_task_retries": 0}
         self._options = {"scheduling_strategy": "SPREAD", **given, **fixed}
+        try:
+            ray.remote(BatchActor).options(**self._options)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"num_cpus or ray_remote_args: {error}") from error
         self._threads = max(1, int(num_cpus))
 
     @classmethod
@@ -248,19 +253,20 @@ class Loader(_loader.Loader[B]):
         environment = None
         if arguments.get("ranks") == "env":
             environment = {name: os.environ[name] for name in LAUNCHERS if name in os.environ}
-        self._recipe, self._surroundings = Recipe(self._pipeline, arguments), Surroundings(os.getcwd(), environment)
+        self._recipe = LoaderRecipe(self._pipeline, arguments)
+        self._environment = ConsumerEnvironment(os.getcwd(), environment)
         self._arguments.update(self._own)
         if self._sampler_order is not None:
             self._arguments["order"] = self._sampler_order.sampler
         self._changes: tuple[dict[str, Any], ...] = ()
-        self._pool: Pool | None = None
+        self._pool: ActorPool | None = None
         self._runs = 0
-        self._reached: Reached | None = None  # by the epoch that was begun last
+        self._last_position: Position | None = None  # by the epoch that was begun last
         self._log: tuple[str, bool] | None = None
         self._log_header = ""
         self._damaged: dict[tuple[int, int], str] = {}
         self._lost_rows = 0
-        self._counted = Counted()
+        self._counters = Counters()
 
     # The arguments of the form of a batch, which actors don't have.
     _here_only: frozenset[str] = frozenset()
@@ -279,55 +285,55 @@ class Loader(_loader.Loader[B]):
         if self._pool is not None:
             self._pool.scale(self._actors)
 
-    def _actor_pool(self) -> Pool:
+    def _actor_pool(self) -> ActorPool:
         if self._pool is None:
             self._core().batch_size()  # refuses a loader that was closed
             options = (self._actors, self._options, self._retries, self._dataset)
-            self._pool = Pool(self._recipe, self._surroundings, *options)
+            self._pool = ActorPool(self._recipe, self._environment, *options)
         return self._pool
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> RequestLimits:
         seconds = 600.0 if self._timeout is None else float(self._timeout) + GRACE
-        return Limits(self._ahead or 2 * self._actors, self._retries, seconds)
+        return RequestLimits(self._ahead or 2 * self._actors, self._retries, seconds)
 
     # Epochs
 
     def _start_epoch(self, number: int) -> Any:
         if self._sampler_order is not None:
             self._sampler_order.ask(number)
-        return self._remote_epoch(Reached(number, 0))
+        return self._remote_epoch(Position(number, 0))
 
     def _resume_epoch(self, cursor: str, number: int) -> Any:
         # The loader of this process refuses what does not fit. It begins a batch, which it drops.
         core = super()._resume_epoch(cursor, number)
-        left, position, whole = core.remaining(), core.cursor(), self._core().batches()
+        left, begin, whole = core.remaining(), core.cursor(), self._core().batches()
         core.close()
         index = self._index_of(cursor) if left is None or whole is None else whole - left
-        return self._remote_epoch(Reached(number, index, position))
+        return self._remote_epoch(Position(number, index, begin))
 
     def _renew_epoch(self, core: Any, number: int) -> Any:
         if core.is_closed:
             return None
         fingerprint = json.loads(core.cursor()).get("fingerprint")
         core.close()
-        reached = Reached(number, core.index)
-        position = json.loads(self._position(reached))
-        position.pop("fingerprint", None)
+        position = Position(number, core.index)
+        cursor = json.loads(self._cursor_before(position))
+        cursor.pop("fingerprint", None)
         # That of the last batch, which had the old ops.
-        position |= {} if fingerprint is None else {"fingerprint": fingerprint}
-        reached.cursor = json.dumps(position, separators=(",", ":"))
-        return self._remote_epoch(reached)
+        cursor |= {} if fingerprint is None else {"fingerprint": fingerprint}
+        position.cursor = json.dumps(cursor, separators=(",", ":"))
+        return self._remote_epoch(position)
 
-    def _remote_epoch(self, reached: Reached) -> RemoteEpoch:
+    def _remote_epoch(self, position: Position) -> RemoteEpoch:
         end = self._core().batches()
         order = None
         if self._sampler_order is not None:
-            order = ray.put(self._sampler_order.numbers(reached.epoch))
+            order = ray.put(self._sampler_order.numbers(position.epoch))
         self._runs += 1
-        self._reached = reached
-        run = Run(self._runs, reached.epoch, self._changes, order)
-        calls = (self._limits, self._delivered, self._position, self._counted.waiting)
-        return RemoteEpoch(self._actor_pool, run, reached, end, *calls)
+        self._last_position = position
+        run = EpochRun(self._runs, position.epoch, self._changes, order)
+        calls = (self._limits, self._delivered, self._cursor_before, self._counters.waiting)
+        return RemoteEpoch(self._actor_pool, run, position, end, *calls)
 
     def _index_of(self, cursor: str) -> int:
         """Returns the index of the batch after a cursor, in a stream of unknown length."""
@@ -335,27 +341,27 @@ class Loader(_loader.Loader[B]):
         begin = json.dumps({**known, "position": 0})
         return known["position"] // json.loads(self._core().advanced(begin, 1))["position"]
 
-    def _position(self, reached: Reached) -> str:
+    def _cursor_before(self, position: Position) -> str:
         """Returns the cursor before a batch. If no actor has sent it, the loader of this process has it."""
-        if reached.cursor is None:
-            core = super()._start_epoch(reached.epoch)
-            core.skip(reached.index)
-            reached.cursor = core.cursor() or ""
+        if position.cursor is None:
+            core = super()._start_epoch(position.epoch)
+            core.skip(position.index)
+            position.cursor = core.cursor() or ""
             core.close()
-        return reached.cursor
+        return position.cursor
 
-    def _delivered(self, reply: Reply, member: Member, reached: Reached) -> RemoteBatch | None:
+    def _delivered(self, reply: Reply, actor: PooledActor, position: Position) -> RemoteBatch | None:
         """Notes a reply, and returns its batch."""
         for sample, epoch, error in reply.damaged:
             if len(self._damaged) < _LISTED:
                 self._damaged.setdefault((sample, epoch), error)
         if reply.batch is None:
-            self._lost_rows += self._rows_lost(reached.index, reply.is_end)
+            self._lost_rows += self._rows_lost(position.index, reply.is_end)
             return None
         aliases = {alias: name for name, alias, _, _ in self._core().outputs() if alias}
         batch = RemoteBatch(reply.batch, aliases)
         self._lost_rows += len(batch.skipped) + len(batch.replaced)
-        self._counted.add(batch, member.number, reply.phases or {})
+        self._counters.add(batch, actor.number, reply.phases or {})
         self._write_log(batch, *reply.log)
         return batch
 
@@ -389,9 +395,9 @@ class Loader(_loader.Loader[B]):
     @property
     def last_fingerprint(self) -> str | None:
         """See :attr:`fuseloop.Loader.last_fingerprint`."""
-        if self._reached is None:
+        if self._last_position is None:
             return None
-        return json.loads(self._position(self._reached)).get("fingerprint")
+        return json.loads(self._cursor_before(self._last_position)).get("fingerprint")
 
     def log_fingerprints(self, path: str | os.PathLike[str] | None, *, ids: bool = False) -> None:
         """See :meth:`fuseloop.Loader.log_fingerprints`."""
@@ -407,7 +413,7 @@ class Loader(_loader.Loader[B]):
 
     def stats(self) -> Stats:
         """Tells how long the consumer has waited for batches, and where the time of the actors went."""
-        return self._counted.stats(self._actors, self._recipe.arguments["workers"])
+        return self._counters.stats(self._actors, self._recipe.arguments["workers"])
 
     def __enter__(self) -> Self:
         return self

@@ -20,7 +20,7 @@ import fuseloop
 
 from .._fuseloop import Dataset
 from ..errors import ConfigError, FuseloopError, StalledError
-from ._actor import BatchActor, Failed, Recipe, Run, Surroundings, fingerprint
+from ._actor import BatchActor, ConsumerEnvironment, EpochRun, Failure, LoaderRecipe, fingerprint
 
 STEP = 0.5
 """The seconds of one wait. Between two of them, Python handles signals."""
@@ -33,7 +33,7 @@ REPLY_TIMEOUT = 60.0
 
 
 @dataclass(eq=False)
-class Member:
+class PooledActor:
     """An actor."""
 
     number: int
@@ -49,22 +49,22 @@ class Member:
         return f"actor {self.number} ({self.where})"
 
 
-class Pool:
+class ActorPool:
     """The actors of a loader."""
 
     def __init__(
         self,
-        recipe: Recipe,
-        surroundings: Surroundings,
+        recipe: LoaderRecipe,
+        environment: ConsumerEnvironment,
         count: int,
         options: Mapping[str, Any],
         retries: int,
         dataset: Dataset,
     ) -> None:
-        self._recipe, self._surroundings = ray.put(recipe.parts()), surroundings
+        self._recipe, self._environment = ray.put(recipe.to_buffers()), environment
         self._options, self._retries, self._dataset = dict(options), retries, dataset
         self._count = 0
-        self._members: list[Member] = []
+        self._actors: list[PooledActor] = []
         self._numbers = 0
         self._failed_starts = 0
         self._waits_since: float | None = None  # when the wait for a first actor began
@@ -76,73 +76,73 @@ class Pool:
     def scale(self, count: int) -> None:
         """Sets the number of actors. Those that are left over answer what they were asked for, and end."""
         self._count = count
-        staying = [member for member in self._members if not member.is_leaving]
+        staying = [actor for actor in self._actors if not actor.is_leaving]
         # Those that were started last end first, if they have not answered yet.
-        for member in sorted(staying, key=lambda member: (member.starting is not None, member.number))[count:]:
-            member.is_leaving = True
+        for actor in sorted(staying, key=lambda actor: (actor.starting is not None, actor.number))[count:]:
+            actor.is_leaving = True
         for _ in range(count - len(staying)):
             self._start()
         self._end_leaving()
 
     def _start(self) -> None:
-        handle: Any = ray.remote(BatchActor).options(**self._options).remote(self._recipe, self._surroundings)
-        self._members.append(Member(self._numbers, handle, handle.ready.remote()))
+        handle: Any = ray.remote(BatchActor).options(**self._options).remote(self._recipe, self._environment)
+        self._actors.append(PooledActor(self._numbers, handle, handle.ready.remote()))
         self._numbers += 1
 
     def update(self) -> None:
         """Notes which actors have started, and which replies have come."""
         if not self._count:
             raise ConfigError("the loader was closed")
-        for member in [member for member in self._members if member.starting is not None]:
-            if _finished([member.starting]):
-                self._note_start(member)
-        unanswered = [ref for member in self._members for ref in member.requests]
+        for actor in [actor for actor in self._actors if actor.starting is not None]:
+            if _finished([actor.starting]):
+                self._note_start(actor)
+        unanswered = [ref for actor in self._actors for ref in actor.requests]
         finished = set(_finished(unanswered))
-        for member in self._members:
-            member.requests -= finished
+        for actor in self._actors:
+            actor.requests -= finished
         self._end_leaving()
 
-    def _note_start(self, member: Member) -> None:
+    def _note_start(self, actor: PooledActor) -> None:
         try:
-            ready = ray.get(member.starting, timeout=REPLY_TIMEOUT)
+            ready = ray.get(actor.starting, timeout=REPLY_TIMEOUT)
         except RayError as error:
             self._failed_starts += 1
-            self.lost(member)
+            self.lost(actor)
             if self._failed_starts > self._retries:
                 raise FuseloopError(
                     f"{self._failed_starts} actors ended before they were ready, the last with {cause(error)}"
                 ) from error
             return
-        if isinstance(ready, Failed):
-            raise raised(ready, f"fuseloop.ray: when actor {member.number} built its loader")
-        member.starting, member.where = None, f"process {ready.process} on {ready.node}"
+        if isinstance(ready, Failure):
+            raise raised(ready, f"fuseloop.ray: when actor {actor.number} built its loader")
+        actor.starting, actor.where = None, f"process {ready.process} on {ready.node}"
         self._failed_starts = 0
         if ready.version != fuseloop.__version__:
-            raise ConfigError(f"{member} has fuseloop {ready.version}, expected {fuseloop.__version__}: install the same")
+            raise ConfigError(f"{actor} has fuseloop {ready.version}, expected {fuseloop.__version__}: install the same")
         if ready.dataset != fingerprint(self._dataset):
             raise ConfigError(
-                f"{self._dataset.name}: {member} has another dataset of this name: fingerprint {ready.dataset}, expected "
+                f"{self._dataset.name}: {actor} has another dataset of this name: fingerprint {ready.dataset}, expected "
                 f"{fingerprint(self._dataset)}; all machines must have the same files"
             )
 
-    def ask(self, run: Run, index: int, most: int | None) -> tuple[Member, Any] | None:
+    def ask(self, run: EpochRun, index: int, most: int | None) -> tuple[PooledActor, Any] | None:
         """Asks the actor with the fewest requests for a batch; None if no actor is ready, or all have ``most``."""
-        able = [member for member in self._members if member.starting is None and not member.is_leaving]
-        able = [member for member in able if most is None or len(member.requests) < most]
+        able = [actor for actor in self._actors if actor.starting is None and not actor.is_leaving]
+        able = [actor for actor in able if most is None or len(actor.requests) < most]
         if not able:
             return None
-        member = min(able, key=lambda member: (len(member.requests), member.number))
-        ref = member.handle.make.remote(run, index)
-        member.requests.add(ref)
+        actor = min(able, key=lambda actor: (len(actor.requests), actor.number))
+        ref = actor.handle.make.remote(run, index)
+        actor.requests.add(ref)
         self._waits_since = None
-        return member, ref
+        return actor, ref
 
-    def lost(self, member: Member) -> None:
+    def lost(self, actor: PooledActor) -> None:
         """Replaces an actor that has died, or does not answer."""
-        if member in self._members:
-            self._members.remove(member)
-            _kill(member)
-            if not member.is_leaving:
+        if actor in self._actors:
+            self._actors.remove(actor)
+            _kill(actor)
+            if not actor.is_leaving:
                 self._start()
 
     def wait_for_start(self) -> None:
@@ -168,33 +168,33 @@ class Pool:
 
     def starting(self) -> list[Any]:
         """Returns references that are ready when an actor has started."""
-        return [member.starting for member in self._members if member.starting is not None]
+        return [actor.starting for actor in self._actors if actor.starting is not None]
 
     def forget(self, refs: list[Any]) -> None:
         """Cancels requests."""
-        for member in self._members:
-            member.requests -= set(refs)
+        for actor in self._actors:
+            actor.requests -= set(refs)
         for ref in refs:
             with contextlib.suppress(Exception):
                 ray.cancel(ref)
         self._end_leaving()
 
     def _end_leaving(self) -> None:
-        for member in [member for member in self._members if member.is_leaving and not member.requests]:
-            self._members.remove(member)
-            _kill(member)
+        for actor in [actor for actor in self._actors if actor.is_leaving and not actor.requests]:
+            self._actors.remove(actor)
+            _kill(actor)
 
     def close(self) -> None:
         """Ends all actors."""
-        for member in self._members:
-            _kill(member)
-        self._members, self._count = [], 0
+        for actor in self._actors:
+            _kill(actor)
+        self._actors, self._count = [], 0
 
 
-def _kill(member: Member) -> None:
+def _kill(actor: PooledActor) -> None:
     if ray.is_initialized():
         with contextlib.suppress(Exception):
-            ray.kill(member.handle)
+            ray.kill(actor.handle)
 
 
 def _finished(refs: list[Any]) -> list[Any]:
@@ -220,7 +220,7 @@ def cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {line[:300]}"
 
 
-def raised(found: Failed, note: str) -> Exception:
+def raised(found: Failure, note: str) -> Exception:
     """Returns the exception that an actor has sent."""
     import pickle
 

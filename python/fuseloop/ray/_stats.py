@@ -10,7 +10,7 @@ from ..loader import Stats
 from ._batch import RemoteBatch
 
 
-class Counted:
+class Counters:
     """What was delivered, and how long the consumer has waited for it."""
 
     def __init__(self) -> None:
