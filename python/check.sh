@@ -71,7 +71,7 @@ echo "-- tests"
 echo "-- examples in docstrings"
 package=$("$python" -c 'import os, fuseloop; print(os.path.dirname(fuseloop.__file__))')
 # Every file that has one, but for those that need a framework.
-mapfile -t files < <(grep -rlE --include='*.py' '^ *>>> ' "$package" | grep -vxE "$package/(jax|ray|torch)\.py" | sort)
+mapfile -t files < <(grep -rlE --include='*.py' '^ *>>> ' "$package" | grep -vxE "$package/(jax|torch|ray/.*)\.py" | sort)
 for framework in torch jax; do
     if "$python" -c "import $framework" 2>/dev/null; then
         files+=("$package/$framework.py")

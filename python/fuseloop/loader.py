@@ -797,7 +797,7 @@ class Headroom(Generic[B]):
 
     def _started(self) -> _fuseloop.Epoch:
         """Starts the epoch for itself: the loader's position stays."""
-        return self._loader._core().epoch(self._epoch, self._loader._lists_of(self._epoch))
+        return self._loader._start_epoch(self._epoch)
 
     def __len__(self) -> int:
         return self._batches
@@ -1134,7 +1134,7 @@ class Loader(Generic[B]):
         if not self._may_skip or (batch is not None and not len(batch.skipped) and not len(batch.replaced)):
             return
         try:
-            found, _, _ = self._inner.quarantine()
+            found, _, _ = self._found_damage()
         except FuseloopError:  # the loader was closed, and its epoch goes on
             return
         # The loader has read ahead of this batch, and lists samples as its threads found them.
@@ -1165,10 +1165,10 @@ class Loader(Generic[B]):
         """Begins the rest of the epoch of a state that was loaded, or the next epoch."""
         if self._armed is None:
             number, taken = _epoch_number(self.next_epoch), 0
-            core = self._core().epoch(number, self._lists_of(number))
+            core = self._start_epoch(number)
         else:
             cursor, number, taken = self._armed
-            core = self._core().resume(cursor, self._lists_of(number))
+            core = self._resume_epoch(cursor, number)
             self._armed = None
         self.next_epoch = number + 1
         self._started(epoch._set(core, number, taken))
@@ -1185,8 +1185,7 @@ class Loader(Generic[B]):
         if epoch is None:
             epoch, self.next_epoch = _epoch_number(self.next_epoch), self.next_epoch + 1
         epoch = _epoch_number(epoch)
-        core = self._core().epoch(epoch, self._lists_of(epoch))
-        return self._started(Epoch(self)._set(core, epoch, 0))
+        return self._started(Epoch(self)._set(self._start_epoch(epoch), epoch, 0))
 
     def resume(self, state: Mapping[str, Any]) -> Epoch[B]:
         """Starts the rest of the epoch that a state was taken in."""
@@ -1197,10 +1196,24 @@ class Loader(Generic[B]):
 
     def renew(self, epoch: Epoch[B]) -> Epoch[B]:
         """Continues an epoch with the current ops, from the first sample that was not delivered."""
-        core = self._core().renew(epoch._begun(), self._lists_of(epoch.number))
+        core = self._renew_epoch(epoch._begun(), epoch.number)
         if core is None:
             raise ConfigError("the epoch was closed")
         return self._started(Epoch(self)._set(core, epoch.number, epoch._taken))
+
+    # What a loader overrides whose batches are made elsewhere.
+
+    def _start_epoch(self, number: int) -> _fuseloop.Epoch:
+        return self._core().epoch(number, self._lists_of(number))
+
+    def _resume_epoch(self, cursor: str, number: int) -> _fuseloop.Epoch:
+        return self._core().resume(cursor, self._lists_of(number))
+
+    def _renew_epoch(self, core: _fuseloop.Epoch, number: int) -> _fuseloop.Epoch | None:
+        return self._core().renew(core, self._lists_of(number))
+
+    def _found_damage(self) -> tuple[list[tuple[int, int, str]], int, bool]:
+        return self._inner.quarantine()
 
     def _started(self, epoch: Epoch[B]) -> Epoch[B]:
         self._playing, self._left = id(epoch), None
@@ -1418,7 +1431,8 @@ class Loader(Generic[B]):
 
     def quarantine(self) -> Quarantine:
         """Lists the damaged samples found so far, if they do not end the epoch."""
-        samples, rows, is_cut = self._core().quarantine()
+        self._core()
+        samples, rows, is_cut = self._found_damage()
         listed = tuple((sample, epoch, _in_python(error)) for sample, epoch, error in samples)
         return Quarantine(listed, rows, is_cut)
 

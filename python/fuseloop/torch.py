@@ -297,13 +297,16 @@ class Loader(_loader.Loader[B]):
         return self._dataset.fields.get(output, "image").startswith("image")
 
     def _tensors(self, batch: Batch) -> dict[str, Any]:
-        tensors: dict[str, Any] = batch.torch(copy=self._copy)
+        tensors = self._tensors_of(batch)
         if self._channels_last:
             for name, tensor in tensors.items():
                 if isinstance(tensor, torch.Tensor) and tensor.dim() == 4 and self._is_image(name):
                     _check_channels_last(name, tuple(tensor.shape[1:]))
                     tensors[name] = tensor.permute(0, 3, 1, 2)
         return tensors
+
+    def _tensors_of(self, batch: Any) -> dict[str, Any]:
+        return batch.torch(copy=self._copy)
 
     def _build(self) -> None:
         super()._build()

@@ -208,7 +208,7 @@ def test_convert(photos: Path, tmp_path: Path) -> None:
 
 def test_convert_goes_on(photos: Path, tmp_path: Path) -> None:
     """A conversion that was interrupted keeps the shards that are whole."""
-    from fuseloop import ray as module
+    from fuseloop.ray import _datasets as module
 
     out = tmp_path / "out"
     whole = fl.ray.convert(photos, tmp_path / "whole", 4)

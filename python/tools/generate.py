@@ -1,6 +1,6 @@
 """Writes what follows from something else: fuseloop/ops.py from the registry of ops of the compiled module; the
-signatures of the loaders of fuseloop/torch.py and fuseloop/jax.py, for checkers of types, from fuseloop.Loader's; and
-the tables of docs/migration.md from those by which transforms of other libraries become ops.
+signatures of the loaders of fuseloop/torch.py, fuseloop/jax.py and fuseloop/ray, for checkers of types, from
+fuseloop.Loader's; and the tables of docs/migration.md from those by which transforms of other libraries become ops.
 
     python tools/generate.py            writes the files
     python tools/generate.py --check    fails if a file is not what would be written
@@ -247,6 +247,14 @@ def text():
     return "".join(parts).rstrip("\n") + "\n"
 
 
+# The parameters of the loaders of fuseloop.ray.
+ACTORS = [
+    "actors: int = 2",
+    "num_cpus: float = 1",
+    "ray_remote_args: dict[str, Any] | None = None",
+    "retries: int = 3",
+    "batches_ahead: int | None = None",
+]
 # The signatures of the loaders of frameworks: of each the type of a batch, and the parameters of its own.
 SIGNATURES = {
     "torch.py": [
@@ -258,7 +266,9 @@ SIGNATURES = {
         ("", ["as_dict: bool = False", "channels_last: bool = False", "after: Callable[..., B]"]),
     ],
     "jax.py": [("", ["sharding: Shardings | None = None"])],
+    "ray/_loader.py": [("", ACTORS)],
 }
+SIGNATURES["ray/_torch.py"] = [(batch, [*form, *ACTORS]) for batch, form in SIGNATURES["torch.py"]]
 BEGIN = "        # Signatures of __init__, written by tools/generate.py.\n"
 END = "        # End of the signatures.\n"
 
@@ -278,12 +288,14 @@ def loader_parameters():
     return dataset, keywords, fields
 
 
-def signatures(kinds):
+def signatures(name, kinds):
     dataset, keywords, fields = loader_parameters()
     made = []
     for batch, own in kinds:
-        owner = f"self: Loader[{batch}]" if batch else "self"
-        listed = [owner, f"dataset: {dataset}", "/", "batch_size: int = 64", "*", *own, *keywords, fields]
+        owner = f"self: {name}[{batch}]" if batch else "self"
+        replaced = {parameter.partition(":")[0] for parameter in own}
+        others = [parameter for parameter in keywords if parameter.partition(":")[0] not in replaced]
+        listed = [owner, f"dataset: {dataset}", "/", "batch_size: int = 64", "*", *own, *others, fields]
         lines = "".join(f"            {parameter},\n" for parameter in listed)
         overload = "        @overload\n" if len(kinds) > 1 else ""
         made.append(f"{overload}        def __init__(\n{lines}        ) -> None: ...\n")
@@ -296,7 +308,8 @@ def signatures(kinds):
 def with_signatures(name):
     before, rest = (PACKAGE / name).read_text(encoding="utf-8").split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}{signatures(SIGNATURES[name])}{END}{after}"
+    loader = "TorchLoader" if name == "ray/_torch.py" else "Loader"
+    return f"{before}{BEGIN}{signatures(loader, SIGNATURES[name])}{END}{after}"
 
 
 # The pages with tables, next to the package.

@@ -1,12 +1,4 @@
-"""Datasets written and read by the tasks of a Ray cluster.
-
-Each task writes whole shards into a folder that all machines share. The driver writes ``manifest.json``, which a
-loader opens as one dataset::
-
-    ds = ray.data.read_images("/data/raw", include_paths=True)
-    fl.ray.write_dataset(ds, "/data/train", {"image": "image", "path": "bytes"}, rows_per_shard=20_000)
-    loader = fl.torch.Loader("/data/train/manifest.json", 256, ranks="env", order="random")
-"""
+"""Datasets written and read by the tasks of a Ray cluster. Each task writes whole shards; the driver writes the manifest."""
 
 from __future__ import annotations
 
@@ -23,16 +15,14 @@ try:
     from ray.data.block import BlockAccessor
     from ray.data.datasource import Datasink
 except ImportError as error:
-    raise ImportError("fuseloop.ray needs Ray Data: pip install 'ray[data]'") from error
+    raise ImportError("datasets of fuseloop.ray need Ray Data: pip install 'ray[data]'") from error
 
-from . import _manifest
-from . import write as _write
-from ._fuseloop import Dataset
-from .errors import ConfigError, DatasetNotFoundError, OutputExistsError
-from .loader import Collate, Loader, _whole
-from .write import Image
-
-__all__ = ["FuseloopDatasink", "convert", "read", "write_dataset"]
+from .. import _manifest
+from .. import write as _write
+from .._fuseloop import Dataset
+from ..errors import ConfigError, DatasetNotFoundError, OutputExistsError
+from ..loader import Collate, Loader, _whole
+from ..write import Image
 
 _PathLike = str | os.PathLike[str]
 
