@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ClassBalanced,
         Clips,
         Collate,
+        DataMixture,
         ImageList,
         ProcessCache,
         QuasiRandom,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ClassBalanced,
         Clips,
         Collate,
+        DataMixture,
         ImageList,
         ProcessCache,
         QuasiRandom,
