@@ -79,7 +79,7 @@ fn a_cursor_of_something_else_is_refused_by_name() {
     );
     assert_eq!(
         message(builder(&path).indices(0..11)),
-        "the cursor belongs to another order: random of all 12 samples, expected random of the first 11 samples"
+        "the cursor belongs to another order: random of all 12 samples, expected random of the first 11 samples: resume with the same order, or start the epoch again"
     );
     let text = message(builder(&path).pipeline("image", crops(17)));
     assert!(text.contains("another plan: op 0 of output image, RandomResizedCrop was"), "{text}");
