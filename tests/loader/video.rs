@@ -578,7 +578,7 @@ fn verify_decodes_every_frame() {
     assert!(report.first[0].to_string().contains("frame "), "{report}");
 }
 
-/// A dataset that does not say that its bytes are video files is checked as clips of it are opened: by its first bytes.
+/// A dataset that does not say that its bytes are video files is checked as clips of it are opened: by most of its values.
 #[test]
 fn verify_decodes_the_video_files_of_any_field_of_bytes() {
     let file = |name: &str| fs::read(golden("video/tests/golden/frames").join(name)).unwrap();
@@ -599,13 +599,41 @@ fn verify_decodes_the_video_files_of_any_field_of_bytes() {
     assert_eq!(report.troubles[&DamageKind::VideoDamaged], 1, "{report}");
     let text = report.first[0].to_string();
     assert!(text.starts_with("sample 2 (movie)") && text.contains("frame "), "{text}");
-    // A first value that begins otherwise hides the others, unless the field is named.
+    // A first value that begins otherwise is damaged if most do not.
     let report = checked(b"no video", &[]).unwrap();
-    assert_eq!((report.video_files, report.damaged_samples), (0, 0), "{report}");
-    let report = checked(b"no video", &["movie"]).unwrap();
     assert_eq!((report.video_files, report.damaged_samples), (1, 2), "{report}");
+    assert!(report.first[0].to_string().starts_with("sample 0 (movie)"), "{report}");
+    assert!(report.undecoded_videos.is_empty(), "{report}");
     let unknown = checked(&intact, &["film"]).unwrap_err().to_string();
     assert!(unknown.contains("no field named film for `video`; available: words, movie"));
+}
+
+/// A field of which a few values are video files is one of any bytes: these are counted, and a user may name the field.
+#[test]
+fn verify_notes_video_files_among_other_bytes() {
+    let video = fs::read(golden("video/tests/golden/frames/high.mp4")).unwrap();
+    let checked = |videos: &[usize], count: usize, named: &[&str]| {
+        let value = |n| if videos.contains(&n) { video.clone() } else { b"no video".to_vec() };
+        let values = Column::bytes((0..count).map(value));
+        let source = InMemory::new([("x", values)]).unwrap();
+        let video = named.iter().map(|name| (*name).to_owned()).collect();
+        verify(&source, &VerifyOptions { video, ..VerifyOptions::default() }, &|_| ()).unwrap()
+    };
+    let report = checked(&[2], 3, &[]);
+    assert_eq!((report.video_files, report.damaged_samples), (0, 0), "{report}");
+    assert_eq!(report.undecoded_videos["x"], 1, "{report}");
+    let note = "note: 1 value of x begins as a video file does, not decoded: if x has video files, name it by `video`";
+    assert!(report.to_string().contains(note), "{report}");
+    // All of the first values are damaged.
+    let (late, count) = ((8..100).collect::<Vec<usize>>(), 100);
+    let report = checked(&late, count, &[]);
+    assert!(report.to_string().contains("92 values of x begin as video files do"), "{report}");
+    let report = checked(&late, count, &["x"]);
+    assert_eq!((report.video_files, report.damaged_samples), (92, 8), "{report}");
+    assert!(report.undecoded_videos.is_empty(), "{report}");
+    // Half of the first eight are enough.
+    assert_eq!(checked(&[4, 5, 6, 7], 20, &[]).damaged_samples, 16);
+    assert_eq!(checked(&[5, 6, 7, 8], 20, &[]).damaged_samples, 0);
 }
 
 /// Returns a folder of a video whose container says that its codec is ProRes.
