@@ -42,7 +42,8 @@ pub(super) struct Pipeline {
     /// `true` if these refer to the upright image, `false` if to the stored pixels.
     #[arg(long, value_name = "BOOL")]
     exif_orientation: Option<bool>,
-    /// Any setting of a pipeline file, such as `number_rule=exact` (repeatable)
+    /// Any setting of a pipeline file, such as `number_rule=exact` or `clips.frames=8` (repeatable). A dotted name sets
+    /// one key of a table and leaves the others.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<String>,
     #[command(flatten)]
@@ -152,9 +153,12 @@ pub(super) enum FieldOps {
 impl Pipeline {
     /// Reads the pipeline file, if there is one.
     pub(super) fn setup(&self) -> Result<Setup, Problem> {
-        let ops = match &self.pipeline {
-            Some(path) => FieldOps::File { path: path.clone(), spec: Box::new(Spec::open(path)?) },
-            None => FieldOps::Workload(self.workload),
+        let (ops, assigned) = match &self.pipeline {
+            Some(path) => {
+                let spec = Box::new(Spec::open_with(path, &self.set)?);
+                (FieldOps::File { path: path.clone(), spec }, Settings::default())
+            }
+            None => (FieldOps::Workload(self.workload), Settings::of_texts(&self.set)?),
         };
         let options = Settings {
             batch_size: self.batch_size,
@@ -166,7 +170,7 @@ impl Pipeline {
         };
         Ok(Setup {
             ops,
-            settings: options.or(Settings::of_texts(&self.set)?),
+            settings: options.or(assigned),
             // Values that are shown or written to files are computed on the CPU, which produces the same
             // numbers.
             device: Some(Device::Cpu),

@@ -94,6 +94,8 @@ fn clips_are_shown_by_their_pipeline_file() {
     let args = ["replay", "clips", "--sample", "0", "--pipeline", "clips.toml"];
     let (_, error) = refused(path, &args);
     assert!(error.contains("`--sample` shows an image, and a sample is a clip"), "{error}");
+    // One key of the table is set, and the others are those of the file.
+    of_clips(&["explain", "clips", "--set", "clips.frames=2"]);
     let text = of_clips(&["explain", "clips"]);
     assert!(text.contains("RandomCrop") && text.contains("decode frames to"), "{text}");
     for words in ["kB a frame", "moved a frame", "time a frame", "the frames of 1 sample"] {
