@@ -16,6 +16,7 @@ use fuseloop_video::Libavcodec;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::{env, fs};
 
 /// Videos that need no libavcodec, all of 64 x 48 pixels.
@@ -690,6 +691,37 @@ fn info_describes_the_first_files() {
     assert_eq!((&video["height"][0], &video["width"][1]), (&48.into(), &64.into()), "{video}");
     assert_eq!((&video["unreadable"], &video["frames"][0]), (&1.into(), &4.into()), "{video}");
     assert!(video["faults"][0].as_str().unwrap().contains("b/x.mp4: "), "{video}");
+}
+
+/// Bytes of any dataset are described as video files if most of them begin as such.
+#[test]
+fn info_describes_video_files_in_bytes() {
+    let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv"]);
+    let path = dir.path().join("files.beton");
+    let source = Dataset::open(dir.path()).unwrap().source().unwrap();
+    convert(&*source, &path, &WriteOptions::default()).unwrap();
+    let described = |dataset: &Dataset| DatasetSummary::of(dataset).unwrap();
+    let summary = described(&Dataset::open(&path).unwrap());
+    let text = summary.to_string();
+    let words = "video files, of the first 3: 2 H.264, 1 Motion JPEG, 64 x 48 pixels, ";
+    assert!(text.contains(words), "{text}");
+    assert!(text.contains("25 frames/s, a key frame every") && text.contains(" kB to "), "{text}");
+    let json = summary.to_json();
+    assert_eq!(json["fields"][0]["video"]["codecs"]["H.264"], 2);
+    assert!(json["fields"][0]["stats"]["max_bytes"].is_u64(), "{json}");
+    // A damaged value is named.
+    let video = fs::read(golden("video/tests/golden/frames/high.mp4")).unwrap();
+    let values = [b"no video".to_vec(), video.clone(), video];
+    let words = Column::bytes(["one", "two", "three"]);
+    let memory = InMemory::new([("movie", Column::bytes(values)), ("words", words)]).unwrap();
+    let text = described(&Dataset::Source(Arc::new(memory))).to_string();
+    assert!(text.contains("of the first 3: 2 H.264, 1 unreadable, 64 x 48 pixels"), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("    ") && line.contains("sample 0")),
+        "{text}"
+    );
+    let words = text.lines().find(|line| line.contains("words")).unwrap();
+    assert!(words.trim_end().ends_with("bytes"), "{text}");
 }
 
 /// Files stay byte for byte in a folder, whichever dataset they are from, and clips of them are the same.
