@@ -184,7 +184,7 @@ fn pipeline(path: &Path, settings: &str, list: &[&str]) {
     fs::write(path.join("p.toml"), list).unwrap();
 }
 
-/// Returns what `replay` says of each op of a list, for a sample of 60x67 pixels.
+/// Returns what `replay` says of each op of a list, for a sample of 67x60 pixels.
 fn replayed(path: &Path, list: &[&str]) -> Vec<(String, String)> {
     pipeline(path, "", list);
     let text = stdout_of(path, &["replay", "photos.beton", "-p", "p.toml", "--sample", "2"]);
@@ -212,9 +212,9 @@ fn replay_says_which_ops_ran_and_what_they_drew() {
         "{ op = 'RandomRotation', degrees = [30, 30] }",
     ];
     let turned =
-        "turned 30 degrees counter-clockwise, to 32x48, matrix [0.866 -0.5 0; 0.5 0.866 0]";
+        "turned 30 degrees counter-clockwise, to 48x32, matrix [0.866 -0.5 0; 0.5 0.866 0]";
     let expected = [
-        ("Resize", "to 32x48"),
+        ("Resize", "to 48x32"),
         ("RandomHorizontalFlip", "flipped horizontally"),
         ("RandomVerticalFlip", "flipped vertically"),
         ("RandomVerticalFlip", "not run"),
@@ -246,13 +246,13 @@ fn replay_says_the_matrix_of_a_warp() {
     let said = replayed(dir.path(), &list);
     let affine = &said[1].1;
     let drawn = "turned 12 degrees clockwise, scaled 0.8, sheared -15 degrees along x, sheared 10 degrees along y";
-    assert!(affine.starts_with(&format!("{drawn}, to 40x50, matrix [")), "{affine}");
+    assert!(affine.starts_with(&format!("{drawn}, to 50x40, matrix [")), "{affine}");
     let expected = affine_matrix(12.0, [0.0; 2], 0.8, [-15.0, 10.0], [0.0; 2]);
     let found = matrix(affine);
     assert_eq!(found.len(), 6, "{affine}");
     assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{affine}");
     let perspective = &said[2].1;
-    assert!(perspective.starts_with("seen in perspective, to 40x50, matrix ["), "{perspective}");
+    assert!(perspective.starts_with("seen in perspective, to 50x40, matrix ["), "{perspective}");
     let [a, b, c, d, e, f, g, h, i] = matrix(perspective)[..] else { panic!("{perspective}") };
     assert_eq!(i, 1.0);
     // The op moves the corners of the image inwards, so the corners of the output show what is outside.
@@ -276,11 +276,11 @@ fn a_smaller_scale_is_said_beside_the_stored_size() {
     // 90 rows have two for each of 20 at half of the scale, and 40 rows don't.
     let text = replay("5");
     assert!(
-        text.contains("  stored 90x97, decoded at 45x49, rows 0..45, columns 0..49\n"),
+        text.contains("  stored 97x90, decoded at 49x45, rows 0..45, columns 0..49\n"),
         "{text}"
     );
     let text = replay("0");
-    assert!(text.contains("  stored 40x47, decoded rows 0..40, columns 0..47\n"), "{text}");
+    assert!(text.contains("  stored 47x40, decoded rows 0..40, columns 0..47\n"), "{text}");
     let explain = ["explain", "photos.beton", "-p", "p.toml", "-n", "6"];
     let text = stdout_of(path, &explain);
     assert!(text.contains(" % of the pixels, 33 % of the images at a smaller scale\n"), "{text}");
