@@ -139,7 +139,7 @@ fn no_frames(dataset: &dyn Source, setting: &str, reads_videos: bool) -> Error {
 /// Returns the fields of bytes of which at least half of the first eight values begin as video files do. Values that can't be
 /// read are not counted. The other values of such a field are damaged video files.
 #[cfg(feature = "video")]
-pub(crate) fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
+pub fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
     /// The number of values that are tried. Few are read, because a value may be a long file.
     const TRIED: u64 = 8;
     let is_video = |field: &usize| {
@@ -168,7 +168,7 @@ pub(crate) fn fields_of_videos(dataset: &dyn Source) -> Vec<usize> {
 
 /// Returns no field: this build reads no video files.
 #[cfg(not(feature = "video"))]
-pub(crate) fn fields_of_videos(_: &dyn Source) -> Vec<usize> {
+pub fn fields_of_videos(_: &dyn Source) -> Vec<usize> {
     vec![]
 }
 

@@ -117,6 +117,33 @@ fn clips_are_shown_by_their_pipeline_file() {
     assert_eq!(joined.build().unwrap().source().len(), 2);
 }
 
+/// A command says what video files need, and a workload takes their frames.
+#[cfg(feature = "video")]
+#[test]
+fn video_files_are_shown_once_clips_are_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../video/tests/golden/frames");
+    fs::create_dir_all(path.join("clips/ride")).unwrap();
+    fs::copy(golden.join("high.mp4"), path.join("clips/ride/v1.mp4")).unwrap();
+    stdout_of(path, &["convert", "clips", "files.beton", "--videos", "files"]);
+    fs::write(path.join("p.toml"), "[fields]\nvideo = ['RandomHorizontalFlip']\n").unwrap();
+    for dataset in ["clips", "files.beton"] {
+        for command in ["preview", "explain", "bench"] {
+            let (_, error) = refused(path, &[command, dataset]);
+            let wanted = "field video has video files, and no clips of them are chosen\nhelp: add `--set clips.sampler=random";
+            assert!(error.contains(wanted), "{command} {dataset}: {error}");
+            let (_, error) = refused(path, &[command, dataset, "-p", "p.toml"]);
+            let names_clips = error.contains("(`clips`)") || error.contains("(`[clips]`");
+            assert!(names_clips, "{command} {dataset}: {error}");
+        }
+        let set = ["--set", "clips.sampler=random", "--set", "clips.frames=3"];
+        let text = stdout_of(path, &[&["explain", dataset][..], &set].concat());
+        assert!(text.contains("RandomResizedCrop") && text.contains(" of a frame's "), "{text}");
+        stdout_of(path, &[&["preview", dataset, "-o", "a.png"][..], &set].concat());
+    }
+}
+
 #[test]
 fn preview_shows_samples_by_epochs_or_by_ops() {
     let dir = dataset();
