@@ -421,6 +421,18 @@ fn a_list_chooses_videos() {
     assert_eq!(labels("b/high.mp4 9\nbaseline 20 4\n", "none").unwrap(), [9, 4]);
     let several = labels("high.mp4 1", "none").unwrap_err().to_string();
     assert!(several.contains("several videos"), "{several}");
+    // What was converted has no names, or others.
+    let source = Dataset::open(dir.path()).unwrap().source().unwrap();
+    let list = dir.path().join("list.txt");
+    fs::write(&list, "b/high.mp4 2\n").unwrap();
+    let out = tempfile::tempdir().unwrap();
+    for name in ["files.beton", "files"] {
+        let path = out.path().join(name);
+        convert(&*source, &path, &WriteOptions::default()).unwrap();
+        let clips = Clips::random(2).list(&list);
+        let error = builder(&path, clips).build().err().unwrap().to_string();
+        assert!(error.contains("give the list to the conversion"), "{name}: {error}");
+    }
 }
 
 #[cfg(feature = "tables")]
