@@ -1,4 +1,4 @@
-//! A dataset's fields, classes, numbers and sizes, from its tables alone: as text for people, and as JSON.
+//! A dataset's fields, classes, numbers and sizes, from its tables, and the first video files: as text for people, and as JSON.
 
 use crate::amounts::{Decimal, bytes, count, counted};
 use crate::decode::bit_plane_form;
@@ -8,8 +8,6 @@ use crate::escape::Escaped;
 #[cfg(feature = "video")]
 use crate::sample::Limits;
 use crate::sample::{SampleId, UNKNOWN};
-#[cfg(feature = "video")]
-use crate::source::VideoSummary;
 use crate::source::beton::{BetonHead, FieldStats, Header};
 use crate::source::class_counts::ClassCounts;
 use crate::source::open::has_labels_apart;
@@ -17,6 +15,8 @@ use crate::source::{
     Beton, BoxError, ClassNames, Dataset, Facts, FieldKind, FieldSpec, Ignored, ImageStats,
     LinkCounts, ObjectFields, Source,
 };
+#[cfg(feature = "video")]
+use crate::source::{VideoSummary, fields_of_videos};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,7 +49,8 @@ struct FieldInfo {
     kind: Option<FieldKind>,
     /// True for bytes that are known to be audio files.
     is_audio: bool,
-    /// Facts that are known of bytes that are video files.
+    /// Facts about the first values of bytes that are video files: those that the dataset knows as such, and those most of
+    /// which begin as such.
     videos: Option<VideosInfo>,
     stats: Option<FieldStats>,
 }
@@ -75,7 +76,8 @@ struct FileInfo {
 }
 
 impl DatasetSummary {
-    /// Reads the tables of a dataset; of labels in a table or a file of their own, all labels.
+    /// Reads the tables of a dataset; of labels in a table or a file of their own, all labels; of bytes, the first values, which
+    /// may be video files.
     ///
     /// # Errors
     ///
@@ -149,6 +151,13 @@ impl DatasetSummary {
         let is_counted = is_counted && names.iter().any(|names| names.iter().next().is_some());
         let counts = if is_counted { ClassCounts::new(source)? } else { None };
         let mut fields = FieldInfo::all(source.facts());
+        #[cfg(feature = "video")]
+        for index in fields_of_videos(source) {
+            // Bytes that the dataset knows to be audio files may have a container of videos.
+            if !fields[index].is_audio {
+                fields[index].videos.get_or_insert_default();
+            }
+        }
         #[cfg(feature = "video")]
         for (index, field) in fields.iter_mut().enumerate() {
             if let Some(videos) = &mut field.videos {
@@ -516,8 +525,9 @@ impl fmt::Display for FieldInfo {
             None if self.is_audio => "audio files".to_owned(),
             None => String::new(),
         };
-        let stats = self.stats.as_ref().map_or(files, stats_text);
-        f.write_str(format!("{name:<16} {kind:<10} {stats}").trim_end())
+        let stats = self.stats.as_ref().map_or_else(String::new, stats_text);
+        let separator = if files.is_empty() || stats.is_empty() { "" } else { ", " };
+        f.write_str(format!("{name:<16} {kind:<10} {files}{separator}{stats}").trim_end())
     }
 }
 

@@ -130,6 +130,7 @@ pub mod source {
         has_labels_apart, is_annotated, is_fixed_length, is_parquet, open_dataset, open_shards,
         saved_listing,
     };
+    pub use crate::source::open_videos::fields_of_videos;
     #[cfg(feature = "parquet")]
     pub use crate::source::parquet::{ArrowArray, ArrowTable, Memory};
     #[cfg(feature = "video")]

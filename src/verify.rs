@@ -14,8 +14,9 @@
 //!
 //! Bytes are audio where the dataset says so (a folder of audio files, a column with the feature `Audio`), where the name of
 //! the field is that of a member of tar shards (`flac`), and where the options name the field. Bytes are video files where the
-//! dataset says so, where the first value of the field begins as a video file does, as for clips, and where the options name
-//! the field.
+//! dataset says so, where at least half of the first eight values of the field begin as video files do, as for clips, and where
+//! the options name the field. All values of such a field must be video files. Where fewer do, the values are other bytes, and
+//! the report counts those that begin as video files do.
 //!
 //! Several threads check the samples, 64 at a time. The report does not depend on the number of threads,
 //! because its pieces are joined in the order of the samples. It lists the first
@@ -75,8 +76,8 @@ pub struct VerifyOptions {
     pub limits: Limits,
     /// Further fields of bytes that are audio files. Those that the dataset knows are decoded anyway.
     pub audio: Vec<String>,
-    /// Further fields of bytes that are video files. Those that the dataset knows, and those whose first value begins as a
-    /// video file does, are decoded anyway.
+    /// Further fields of bytes that are video files. Those that the dataset knows, and those of which at least half of the
+    /// first eight values begin as video files do, are decoded anyway.
     pub video: Vec<String>,
     /// The field with the second from which on frames of each video are checked; its first frame by default. See
     /// [`Clips::start_field`](crate::loader::Clips::start_field).
@@ -245,7 +246,7 @@ pub fn verify(
     if options.cancel.is_cancelled() {
         return Err(fail!(Cancelled, "the check was cancelled"));
     }
-    Ok(VerifyReport::new(samples, source.len(), tally, good))
+    Ok(VerifyReport::new(samples, source, tally, good))
 }
 
 /// Returns the number of threads asked for, or one a core, but no more than there are groups.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// The treatment of links in a folder.
 #[derive(clap::Args, Clone, Copy, Debug)]
 pub(super) struct OnLinks {
-    /// How to treat symbolic links
+    /// How to treat symbolic links of folders and tables
     #[arg(long, value_enum, default_value_t = OnLink::Follow)]
     links: OnLink,
 }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// Show the samples, fields and classes of a dataset
 ///
-/// For a .beton file, also shows image sizes and label ranges; for video files, the codecs, sizes, frames and key frames of
-/// the first ones, and those that cannot be read.
+/// For a .beton file, also shows image sizes and label ranges; for video files, also in fields of bytes, the codecs, sizes,
+/// frames and key frames of the first ones, and those that cannot be read.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop info train.beton

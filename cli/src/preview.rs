@@ -25,7 +25,8 @@ use std::path::PathBuf;
   fuseloop preview train.beton --pipeline imagenet.toml --each-op --epoch 5
   fuseloop preview satellite.beton --pipeline bands.toml --bands 7,3,2
   fuseloop preview coco/annotations/instances_val2017.json -n 4 -m 3    # boxes and masks of COCO
-  fuseloop preview coco.beton --pipeline detection.toml --each-op")]
+  fuseloop preview coco.beton --pipeline detection.toml --each-op
+  fuseloop preview clips/ --set clips.sampler=random --set clips.frames=16    # clips of videos")]
 pub(super) struct Args {
     /// Dataset: any kind that `fuseloop info` shows
     #[arg(value_name = "DATASET")]

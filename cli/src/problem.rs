@@ -48,6 +48,8 @@ pub(super) enum Problem {
     NotEmpty { path: PathBuf },
     #[error("{}: no image field; available: {known}", .path.display())]
     NoImages { path: PathBuf, known: String },
+    #[error("{}: field {field} has video files, and no clips of them are chosen", .path.display())]
+    NoClips { path: PathBuf, field: String },
     #[error("{}: the file has no samples", .path.display())]
     Empty { path: PathBuf },
     #[error("{}: this dataset can only be read sequentially", .path.display())]
@@ -103,7 +105,10 @@ impl Problem {
             Self::Exists { .. } => Some(OVERWRITE),
             Self::NotEmpty { .. } => Some("choose a new or empty folder"),
             Self::NoImages { .. } => Some(
-                "`fuseloop info FILE` lists the fields; videos need `--pipeline` with the table `clips`; a pipeline file can give ops to arrays of bytes",
+                "`fuseloop info FILE` lists the fields; a pipeline file can give ops to arrays of bytes",
+            ),
+            Self::NoClips { .. } => Some(
+                "add `--set clips.sampler=random --set clips.frames=16`, or the table `[clips]` to the pipeline file",
             ),
             Self::Empty { .. } => Some(WRITE),
             Self::FixedLength { .. } | Self::Annotated { .. } => {

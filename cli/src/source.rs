@@ -6,7 +6,7 @@ use super::output;
 use super::print::{counted, note};
 use super::problem::Problem;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use fuseloop::internals::source::{Escaped, ObjectField};
+use fuseloop::internals::source::{Escaped, ObjectField, fields_of_videos};
 use fuseloop::internals::workload::{Workload, on_device};
 use fuseloop::ops::{Device, Ops, ParamError};
 use fuseloop::order::{Ranks, Uneven};
@@ -42,7 +42,8 @@ pub(super) struct Pipeline {
     /// `true` if these refer to the upright image, `false` if to the stored pixels.
     #[arg(long, value_name = "BOOL")]
     exif_orientation: Option<bool>,
-    /// Any setting of a pipeline file, such as `number_rule=exact` (repeatable)
+    /// Any setting of a pipeline file, such as `number_rule=exact` or `clips.frames=8` (repeatable). A dotted name sets
+    /// one key of a table and leaves the others.
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     set: Vec<String>,
     #[command(flatten)]
@@ -121,6 +122,9 @@ fn assignment(text: &str) -> Result<String, &'static str> {
     }
 }
 
+/// The name of the frames of clips.
+const CLIPS: &str = "video";
+
 /// Parses a workload's name for clap.
 pub(super) fn workload(name: &str) -> Result<Workload, fuseloop::Error> {
     name.parse()
@@ -152,9 +156,12 @@ pub(super) enum FieldOps {
 impl Pipeline {
     /// Reads the pipeline file, if there is one.
     pub(super) fn setup(&self) -> Result<Setup, Problem> {
-        let ops = match &self.pipeline {
-            Some(path) => FieldOps::File { path: path.clone(), spec: Box::new(Spec::open(path)?) },
-            None => FieldOps::Workload(self.workload),
+        let (ops, assigned) = match &self.pipeline {
+            Some(path) => {
+                let spec = Box::new(Spec::open_with(path, &self.set)?);
+                (FieldOps::File { path: path.clone(), spec }, Settings::default())
+            }
+            None => (FieldOps::Workload(self.workload), Settings::of_texts(&self.set)?),
         };
         let options = Settings {
             batch_size: self.batch_size,
@@ -166,7 +173,7 @@ impl Pipeline {
         };
         Ok(Setup {
             ops,
-            settings: options.or(Settings::of_texts(&self.set)?),
+            settings: options.or(assigned),
             // Values that are shown or written to files are computed on the CPU, which produces the same
             // numbers.
             device: Some(Device::Cpu),
@@ -230,7 +237,8 @@ impl Setup {
                     None | Some(Device::Cpu) => ops,
                     Some(device) => on_device(ops, device),
                 };
-                let builder = with_ops(path, self.opened(path)?, &ops.into())?;
+                let has_clips = self.settings.clips.is_some();
+                let builder = with_ops(path, self.opened(path)?, &ops.into(), has_clips)?;
                 let moves_targets = self.moves_targets || has_mask(&builder);
                 let builder = if moves_targets { builder.dataset_targets()? } else { builder };
                 // A stream has only its own order.
@@ -355,16 +363,27 @@ pub(super) fn on_images(
     path: &Path,
     ops: fn(Epoch) -> Result<Ops, ParamError>,
 ) -> Result<LoaderBuilder, Problem> {
-    with_ops(path, opened(path, Loader::open(path)?)?, &loader::Pipeline::by_epoch(ops))
+    with_ops(path, opened(path, Loader::open(path)?)?, &loader::Pipeline::by_epoch(ops), false)
 }
 
+/// Gives ops to every image field, or to the frames of clips of video files.
 fn with_ops(
     path: &Path,
     mut builder: LoaderBuilder,
     ops: &loader::Pipeline,
+    has_clips: bool,
 ) -> Result<LoaderBuilder, Problem> {
-    let images = image_fields(&builder);
+    let mut images = image_fields(&builder);
+    if images.is_empty() && has_clips {
+        images.push(CLIPS.to_owned());
+    }
     if images.is_empty() {
+        let source = builder.source();
+        let videos = if builder.is_stream() { vec![] } else { fields_of_videos(source) };
+        if let Some(field) = videos.first() {
+            let field = source.field_name(*field).to_owned();
+            return Err(Problem::NoClips { path: path.to_owned(), field });
+        }
         let known: Vec<String> =
             builder.source().fields().iter().map(|f| Escaped(&f.name).to_string()).collect();
         return Err(Problem::NoImages { path: path.to_owned(), known: known.join(", ") });

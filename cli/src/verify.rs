@@ -30,7 +30,7 @@ use std::time::Instant;
   fuseloop verify train.beton --write-indices good.txt    # the samples to train on
   fuseloop verify 'train-{000..255}.tar'
   fuseloop verify speech.beton --audio audio              # a field of bytes that are audio files
-  fuseloop verify movies.beton                            # decodes fields of bytes that begin as video files, too
+  fuseloop verify movies.beton                            # decodes fields of bytes most of which begin as video files, too
   fuseloop verify videos.csv --start-field start --end-field end    # the listed parts of videos
   fuseloop verify train.beton --json | jq .damaged")]
 pub(super) struct Args {
@@ -47,7 +47,7 @@ pub(super) struct Args {
     /// Decode this field of bytes as audio files (repeatable)
     #[arg(long, value_name = "FIELD")]
     audio: Vec<String>,
-    /// Decode this field of bytes as video files, even if its first one does not begin as such (repeatable)
+    /// Decode this field of bytes as video files, even if most of its first values do not begin as such (repeatable)
     #[arg(long, value_name = "FIELD")]
     video: Vec<String>,
     /// Field with the first second of the part of each video to check

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Texts of messages, and what stands for them here. Longer ones come first.
-const NAMES: [(&str, &str); 54] = [
+const NAMES: [(&str, &str); 55] = [
     ("`VerifyReport` lists", "`--json` lists"),
     ("`on_damaged` set to skip", "`--on-damaged skip`"),
     (": choose a different output, or set `overwrite: true`", ""),
@@ -78,6 +78,7 @@ const NAMES: [(&str, &str); 54] = [
     ("set `quotes` to", "set `--quotes true` to"),
     ("`start_field` and `end_field` are of", "`--start-field` and `--end-field` are of"),
     ("name it by `video`", "name it by `--video`"),
+    ("`links` is only for these", "`--links` is only for these"),
     ("`label`, `classes` and the column options", "`--label`, `--classes` and the column options"),
 ];
 

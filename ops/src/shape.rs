@@ -14,6 +14,7 @@ pub const MAX_CHANNELS: usize = 4;
 /// # use fuseloop_ops::*;
 /// assert_eq!(Size::from(224), Size::new(224, 224));
 /// assert_eq!(Size::from((2, 3)).pixels(), 6);
+/// assert_eq!(Size::new(1080, 1920).to_string(), "1920x1080");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Size {
@@ -57,9 +58,10 @@ impl From<(u32, u32)> for Size {
     }
 }
 
+/// Shows the width before the height, as sizes of pictures and videos are written: `1920x1080`.
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.height, self.width)
+        write!(f, "{}x{}", self.width, self.height)
     }
 }
 

@@ -143,6 +143,9 @@ class VerifyReport:
     bytes: int
     damaged_samples: int
     damaged_values: int
+    undecoded_videos: Mapping[str, int]
+    """The number of values of a field that begin as video files do and were not decoded, because most of its first values do
+    not. ``verify(video="FIELD")`` decodes them. They are no damage."""
     kinds: Mapping[str, int]
     """The number of damaged values of each kind."""
     damaged: tuple[DamagedValue, ...]

@@ -225,7 +225,7 @@ def _instance_masks(name: str, value: Any, size: tuple[int, int] | None) -> np.n
             raise _wrong(name, f"{error}; expected COCO's polygons and run lengths, or an array") from None
     array = _plain(name, value, None)
     if array.ndim != 3 or (size is not None and len(array) and array.shape[1:] != size):
-        expected = "(objects, height, width)" + ("" if size is None else f" of an image of {size[0]} x {size[1]}")
+        expected = "(objects, height, width)" + ("" if size is None else f" of an image of {size[1]} x {size[0]}")
         cure = ""
         if array.ndim == 3 and array.shape[:2] == size:
             cure = f": {name}.{'permute' if _is_tensor(value) else 'transpose'}(2, 0, 1)"

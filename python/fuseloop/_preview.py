@@ -104,8 +104,8 @@ class Inspected:
     >>> loader = fl.Loader(example_dataset(), image=[ops.Resize(48), ops.CenterCrop(32)])
     >>> print(loader.inspect(3))
     sample 3 in epoch 0, output image
-      stored 52x68, decoded rows 0..52, columns 0..68
-      Resize                   to 48x62
+      stored 68x52, decoded rows 0..52, columns 0..68
+      Resize                   to 62x48
       CenterCrop               rows 8..40, columns 15..47
       output: a u8 image [32, 32, 3]
       stored label 0

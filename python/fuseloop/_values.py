@@ -418,7 +418,7 @@ def _check_pixels(spec: Spec, height: int, width: int, index: int | None) -> Non
     """Refuses a picture with more pixels than any is read with, before it is copied."""
     if height * width > MAX_PIXELS:
         raise _wrong(
-            f"{_at(spec, index)}: an image of {height} x {width} has {height * width:,} pixels; the limit is "
+            f"{_at(spec, index)}: an image of {width} x {height} has {height * width:,} pixels; the limit is "
             f"{MAX_PIXELS:,}: scale it down, or cut it into tiles",
             index,
             spec.name,

@@ -111,7 +111,8 @@ def folder(
             as :attr:`fuseloop.Loader.classes`, or a file with one name per line. A class of another name is an error.
             By default classes are numbered in the order of their names, so that a validation set without one of the
             classes would number the others differently.
-        links: Which symbolic links are followed: all, those within the folder, none.
+        links: Which symbolic links are followed: all, those within the folder, none. A line of a table whose file lies
+            behind another is a damaged sample.
         listing: The listing that :func:`fuseloop.write.index` wrote, if it is not next to the folder.
     """
     if label is not None and label not in ("auto", "folder", "file_name", "none"):
@@ -147,6 +148,7 @@ def table(
     quotes: bool | None = None,
     missing: Literal["damage", "nan"] = "damage",
     classes: _Classes | None = None,
+    links: Literal["follow", "within", "refuse"] = "follow",
 ) -> Dataset:
     """Opens a table of images: a ``.csv``, ``.tsv`` or ``.jsonl`` file, or a data frame of pandas or polars.
 
@@ -169,6 +171,8 @@ def table(
         quotes: Whether values in double quotes are read without them. By default they are, but not in a ``.tsv``.
         missing: A missing number is damage of its sample, or ``"nan"`` in a column of floats.
         classes: The numbers of the classes, as for :func:`folder`. A label of another name is a damaged sample.
+        links: Which symbolic links paths may lead to or through: all, those within the folder that paths are relative to,
+            none. A line whose file lies behind another is a damaged sample.
 
     >>> import fuseloop as fl
     >>> photos = example_dataset()
@@ -191,6 +195,7 @@ def table(
         "delimiter": delimiter,
         "quotes": quotes,
         "missing_as_nan": missing == "nan",
+        "links": links,
         **_class_options(classes),
     }
     if isinstance(path_or_frame, (str, os.PathLike)):

@@ -166,9 +166,9 @@ impl PythonCrop {
         let ((top, height), (left, width)) = window.ok_or_else(|| {
             let shown = found.repr().map(|text| text.to_string()).unwrap_or_default();
             let message = format!(
-                "{} returned {shown} for an image of {} x {} pixels (height x width), expected the top, the left, the \
+                "{} returned {shown} for an image of {}x{} pixels, expected the top, the left, the \
                  height and the width of a window in it",
-                self.name, size.height, size.width
+                self.name, size.width, size.height
             );
             errors::pipeline(py, &message)
         })?;

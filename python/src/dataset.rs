@@ -202,7 +202,8 @@ impl Dataset {
     ///
     /// ``limit`` checks only so many samples, from the first on; ``threads`` is one a core by default. ``audio`` names
     /// further fields of bytes that are audio files; those of a folder of audio are decoded anyway. ``video`` names further
-    /// fields of bytes that are video files; those whose first value begins as a video file does are decoded anyway.
+    /// fields of bytes that are video files; those of which at least half of the first eight values begin as video files do
+    /// are decoded anyway.
     /// ``start_field`` and ``end_field`` name the seconds of the part of each video that is checked, as in ``fuseloop.Clips``.
     /// ``progress`` is that of ``fuseloop.write``. Ctrl-C ends the check.
     #[pyo3(

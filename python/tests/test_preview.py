@@ -164,7 +164,7 @@ def test_inspect_has_the_stored_size_of_an_image_decoded_smaller(tmp_path: Path)
     assert found.size == (96, 120)
     assert found.image.shape == (48, 60, 3)
     assert found.window == (0, 0, 48, 60)
-    assert "stored 96x120, decoded at 48x60, rows 0..48, columns 0..60" in str(found)
+    assert "stored 120x96, decoded at 60x48, rows 0..48, columns 0..60" in str(found)
 
 
 def test_the_error_of_a_damaged_sample_is_in_its_place(photos: Path, tmp_path: Path) -> None:

@@ -87,6 +87,19 @@ def test_each_format_opens(photos: Path, tmp_path: Path) -> None:
         assert type(again) is type(dataset) and again.fingerprint == dataset.fingerprint
 
 
+def test_a_line_behind_a_link_that_is_not_followed_is_damaged(photos: Path, tmp_path: Path) -> None:
+    images = sorted(path for path in photos.rglob("*") if path.is_file())[:2]
+    for name, image in zip(("a.jpg", "b.jpg"), images):
+        (tmp_path / name).write_bytes(image.read_bytes())
+    (tmp_path / "c.jpg").symlink_to("a.jpg")
+    frame = {"path": ["a.jpg", "c.jpg", "b.jpg"], "x": [1, 2, 3]}
+    for links, good in (("follow", [0, 1, 2]), ("within", [0, 1, 2]), ("refuse", [0, 2])):
+        table = sources.table(frame, root=tmp_path, links=links)
+        assert table.verify(progress=None).good.tolist() == good, links
+        (tmp_path / "t.csv").write_text("path,x\na.jpg,1\nc.jpg,2\nb.jpg,3\n")
+        assert sources.folder(tmp_path / "t.csv", links=links).verify(progress=None).good.tolist() == good, links
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

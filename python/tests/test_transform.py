@@ -721,7 +721,7 @@ def test_masks_have_the_shape_of_the_image_and_one_number_inside(tmp_path: Path)
         for wrong in (masks.transpose(1, 2, 0), masks.transpose(0, 2, 1), masks[:, :20], masks[:, :0]):
             with pytest.raises(fl.FuseloopError, match="masks"):
                 augment(image=given, masks=wrong)
-    with pytest.raises(fl.ConfigError, match=r"masks: its shape is \(40, 60, 2\).* of 40 x 60: masks.transpose\(2, 0, 1\)"):
+    with pytest.raises(fl.ConfigError, match=r"masks: its shape is \(40, 60, 2\).* of 60 x 40: masks.transpose\(2, 0, 1\)"):
         augment(image=image, masks=masks.transpose(1, 2, 0))
     with pytest.raises(fl.ConfigError, match=r"masks: its shape is \(2, 60, 40\).*: masks.transpose\(0, 2, 1\)"):
         augment(image=image, masks=masks.transpose(0, 2, 1))

@@ -157,7 +157,7 @@ pub unsafe extern "C" fn fuseloop_apply_pixels(
             return Err(argument("`pixels` is null"));
         }
         if height == 0 || width == 0 {
-            let sides = format!("the image is {height} x {width} pixels: each must be 1 to 65535");
+            let sides = format!("the image is {width} x {height} pixels: each must be 1 to 65535");
             return Err(argument(sides));
         }
         let row = width.checked_mul(channels).filter(|row| *row <= stride);

@@ -140,10 +140,10 @@ mod tests {
             (
                 outside(wanted, size),
                 None,
-                "window of rows 1..4, columns 2..6 is empty or outside the image of 3x4",
+                "window of rows 1..4, columns 2..6 is empty or outside the image of 4x3",
             ),
-            (no_pixels(Size::new(0, 4)), None, "the image is 0x4: it has no pixels"),
-            (too_many_pixels(size, 5), limit, "3x4 is 12 pixels, the limit is 5"),
+            (no_pixels(Size::new(0, 4)), None, "the image is 4x0: it has no pixels"),
+            (too_many_pixels(size, 5), limit, "4x3 is 12 pixels, the limit is 5"),
             (too_many_bytes(200, 100), limit, "200 bytes are stored, the limit is 100"),
             (
                 not_gray16("a JPEG", "gray"),
@@ -186,7 +186,7 @@ mod tests {
             (
                 too_short(size, 1, 2),
                 Some(Damage::Cut),
-                "1 bytes of pixels cannot be an image of 3x4, which needs 2",
+                "1 bytes of pixels cannot be an image of 4x3, which needs 2",
             ),
         ] {
             assert_eq!(error.to_string(), expected);

@@ -390,6 +390,11 @@ fn no_pipeline(spec: &FieldSpec) -> Error {
             "field {field}: its elements are {dtype}, but ops take |u1, |b1, <u2, <i2, <i4, <i8, <f2, <f4 and <f8: store \
              it as one of these, or remove its ops to get its values"
         ),
+        FieldKind::Bytes => fail!(
+            Pipeline,
+            "field {field} is {kind}: only images, ints, floats and arrays take ops: declare what it holds (`arrays`), or, if it \
+             has video files, choose clips of them (`clips`)"
+        ),
         _ => fail!(
             Pipeline,
             "field {field} is {kind}: only images, ints, floats and arrays take ops"

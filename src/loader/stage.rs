@@ -298,10 +298,10 @@ impl LoaderStage {
                 Parameter,
                 "order bucketed: its ops leave sample {sample} at {} x {} pixels and others of its batch at {} x {}: the \
                  list or the stored image is another than when the loader was built; build another loader",
-                other[0],
                 other[1],
-                first[0],
-                first[1]
+                other[0],
+                first[1],
+                first[0]
             );
             return Err(of_output(error, &tensor.name));
         }

@@ -437,7 +437,7 @@ mod tests {
         let flip = words(ops![RandomVerticalFlip::new(1.0).unwrap()], 0);
         assert_eq!(flip, ["RandomVerticalFlip: flipped vertically"]);
         let resize = words(ops![Resize::new((8, 16)).unwrap()], 0);
-        assert_eq!(resize, ["Resize: to 8x16"]);
+        assert_eq!(resize, ["Resize: to 16x8"]);
     }
 
     #[test]
@@ -474,7 +474,7 @@ mod tests {
         let turned = words(ops![RandomRotation::new(30.0..=30.0).unwrap()], 0).remove(0);
         assert_eq!(
             turned,
-            "RandomRotation: turned 30 degrees counter-clockwise, to 32x40, \
+            "RandomRotation: turned 30 degrees counter-clockwise, to 40x32, \
              matrix [0.866 -0.5 0; 0.5 0.866 0]"
         );
         let affine = RandomAffine::new(12.0..=12.0).unwrap().scale(0.8..=0.8).unwrap();
@@ -482,7 +482,7 @@ mod tests {
         let affine = words(ops![affine], 0).remove(0);
         assert!(
             affine.starts_with(
-                "RandomAffine: turned 12 degrees clockwise, scaled 0.8, sheared 5 degrees along x, to 32x40, matrix ["
+                "RandomAffine: turned 12 degrees clockwise, scaled 0.8, sheared 5 degrees along x, to 40x32, matrix ["
             ),
             "{affine}"
         );
@@ -490,7 +490,7 @@ mod tests {
         let both = both.shear_both(-15.0..=-15.0, 10.0..=10.0).unwrap();
         let both = words(ops![both], 0).remove(0);
         let says = "turned 20 degrees clockwise, scaled 0.8, sheared -15 degrees along x, sheared 10 degrees along y";
-        assert!(both.starts_with(&format!("RandomAffine: {says}, to 32x40, matrix [")), "{both}");
+        assert!(both.starts_with(&format!("RandomAffine: {says}, to 40x32, matrix [")), "{both}");
         let far = RandomAffine::new(-175.0..=-175.0).unwrap();
         let far = words(ops![far.shear_both(0.0..=0.0, -30.0..=-30.0).unwrap()], 0).remove(0);
         let says = "turned 175 degrees counter-clockwise, sheared -30 degrees along y";
@@ -500,7 +500,7 @@ mod tests {
         assert!(shift.starts_with("RandomAffine: moved by "), "{shift}");
         let seen = words(ops![RandomPerspective::new().p(1.0).unwrap()], 0).remove(0);
         assert!(
-            seen.starts_with("RandomPerspective: seen in perspective, to 32x40, matrix ["),
+            seen.starts_with("RandomPerspective: seen in perspective, to 40x32, matrix ["),
             "{seen}"
         );
         assert_eq!(seen.matches(';').count(), 2, "{seen}");
@@ -695,13 +695,13 @@ mod tests {
     fn row_filters_say_what_they_do() {
         let said = |filter: RowFilter| filtered(&filter, Size::new(12, 20));
         let (size, interpolation) = (Size::new(8, 16), Resampling::Bicubic);
-        assert_eq!(said(RowFilter::Resample { size, interpolation }), "to 8x16");
+        assert_eq!(said(RowFilter::Resample { size, interpolation }), "to 16x8");
         assert_eq!(said(RowFilter::Transpose), "rows and columns change places");
         let permutation = RowPermutation { rows: 5, keys: [1, 2] };
         assert_eq!(said(RowFilter::Permute(permutation)), "5 rows in random order");
         assert_eq!(said(RowFilter::RowMean), "the mean of 12 rows");
         let padding = Padding { top: 1, left: 2, bottom: 3, right: 5, mode: PadMode::Edge };
-        assert_eq!(said(RowFilter::Pad(padding)), "padded to 16x27");
+        assert_eq!(said(RowFilter::Pad(padding)), "padded to 27x16");
         assert_eq!(said(RowFilter::Sharpen { factor: 0.25 }), "sharpness 0.25");
         let blur = RowFilter::GaussianBlur { kernel: [9, 3], sigma: [1.5, 0.5] };
         assert_eq!(said(blur), "kernel 9x3, sigma 1.5, 0.5");

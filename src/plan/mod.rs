@@ -154,17 +154,17 @@ fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> Error {
     } else if is_bucketed {
         let cure = "ResizeToBucket leaves each image at the size of its bucket: take the order `bucketed`, whose batches \
                     have one size each, or pad the images with `collate`";
-        (format!("images of {height} x {width} pixels"), cure)
+        (format!("images of {width} x {height} pixels"), cure)
     } else if is_resized {
         let cure = "Resize with one number sets the length of one side, and the other follows the shape of the image: give \
                     both sides, or add CenterCrop or RandomCrop after it, or pad the images with `collate`";
-        (format!("images of {height} x {width} pixels"), cure)
+        (format!("images of {width} x {height} pixels"), cure)
     } else if input.is_levels {
         let cure = "add RandomResizedCrop, Resize or CenterCrop to the list, or pad the images with `collate`";
-        (format!("images of {height} x {width} pixels"), cure)
+        (format!("images of {width} x {height} pixels"), cure)
     } else {
         let cure = "add RandomCrop, CenterCrop, Resize or FixedPoints to the list";
-        (format!("arrays of {height} x {width} elements"), cure)
+        (format!("arrays of shape [{height}, {width}]"), cure)
     };
     VaryingSizes { samples, cure: cure.into() }.into()
 }
@@ -173,7 +173,7 @@ fn varies(ImagePlan { input, output, flat_ops, .. }: &ImagePlan) -> Error {
 fn varies_when_mixed(image: ImageType, ops: &[Arc<dyn Op>]) -> Error {
     let mixer = ops.iter().rfind(|op| batch_ops::is_mixer(&***op)).map_or("the op", |op| op.name());
     VaryingSizes {
-        samples: format!("images of {} x {} pixels", image.height, image.width),
+        samples: format!("images of {} x {} pixels", image.width, image.height),
         cure: format!(
             "add RandomResizedCrop, Resize, Letterbox or CenterCrop to the list before {mixer}, which mixes them"
         )

@@ -216,7 +216,7 @@ mod tests {
         let crop = || CenterCrop::new(30).unwrap();
         let cure = "use smaller sizes, or raise `max_pixels` (LoaderBuilder::limits)";
         for (ops, op, size, pixels) in [
-            (ops![CenterCrop::new((201, 200)).unwrap(), crop()], "CenterCrop", "201x200", 40_200),
+            (ops![CenterCrop::new((201, 200)).unwrap(), crop()], "CenterCrop", "200x201", 40_200),
             (ops![crop(), Pad::new(90).unwrap(), crop()], "Pad", "210x210", 44_100),
         ] {
             let op_index = ops.iter().position(|found| found.name() == op).unwrap();

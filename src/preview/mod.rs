@@ -163,7 +163,7 @@ impl Sheet {
         if height.max(width) > u32::from(u16::MAX) {
             return Err(fail!(
                 Parameter,
-                "a sheet of {height} x {width} pixels, a JPEG has at most 65535 a side: save it as a PNG"
+                "a sheet of {width} x {height} pixels, a JPEG has at most 65535 a side: save it as a PNG"
             ));
         }
         encode::jpeg(&mut file, self.rgb(), self.canvas.size())

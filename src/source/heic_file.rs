@@ -30,7 +30,7 @@ fn pixels(file: &[u8], still: &Still, out: &mut [u8]) -> Result<(), String> {
     if Size::new(image.height, image.width) != still.size || image.data.len() != out.len() {
         return Err(format!(
             "its header says {}, its pixels {}x{}",
-            still.size, image.height, image.width
+            still.size, image.width, image.height
         ));
     }
     out.copy_from_slice(&image.data);

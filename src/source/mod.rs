@@ -77,7 +77,7 @@ pub(crate) mod npy;
 )]
 pub(crate) mod object_fields;
 pub(crate) mod open;
-mod open_videos;
+pub(crate) mod open_videos;
 mod other_formats;
 mod packed_images;
 #[cfg(feature = "parquet")]

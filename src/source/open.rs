@@ -247,6 +247,17 @@ pub fn open_dataset(path: &Path, options: &FolderOptions) -> Result<Dataset, Err
         );
         return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
     }
+    // A single file has no links in it, and its name may be one.
+    let has_files = format == FileFormat::Annotated || path.is_dir();
+    if format != FileFormat::Folder && has_files && options.links_are_restricted() {
+        let dataset = Escaped(&path.to_string_lossy()).to_string();
+        let reason = format!(
+            "{dataset} is neither a folder of images, audio or videos nor a table: `links` is only for these, and the files of \
+             this dataset are read through links. `find FOLDER -type l` lists its links: remove those, and leave the setting \
+             out"
+        );
+        return Err(Error::boxed(reason.into(), ErrorKind::Parameter));
+    }
     Dataset::of_format(format, (path, &[]), options)
 }
 

@@ -148,7 +148,10 @@ impl VideoList {
                         "a line is `path`, `path label` or `path frames label`, with spaces between them; a table with columns \
                          (`path,label`) is opened as the dataset itself, in the place of its folder"
                     }
-                    false => "open the folder that its paths begin in",
+                    false => {
+                        "open the folder that its paths begin in; a dataset that was converted has other names, so give the list \
+                         to the conversion"
+                    }
                 };
                 return Err(fail!(
                     NotFound,

@@ -26,6 +26,7 @@
 //! The text has at most 1 MiB; hostile text is refused and never causes a panic.
 
 mod arrays;
+mod assigned;
 mod clips;
 mod collate;
 pub(crate) mod error;
@@ -39,6 +40,7 @@ pub(crate) mod transform;
 use crate::error::{Error, fail};
 use crate::loader::{LoaderBuilder, Pipeline};
 use crate::sample::Epoch;
+use assigned::AssignedTexts;
 use fuseloop_ops::internals::DefaultFloats;
 use fuseloop_ops::internals::registry::{
     OpArgs, ParamInfo, ParamKind, ParamValue, SpecCause, SpecData, SpecEntry, SpecError, SpecTable,
@@ -129,6 +131,18 @@ impl Spec {
         Self::parse(&read::text(path)?, path)
     }
 
+    /// Reads and checks a pipeline file, in which texts such as `clips.frames=8` set further settings: see
+    /// [`Settings::of_texts`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), which the file may have without the texts, and those of [`Settings::of_texts`].
+    #[doc(hidden)]
+    pub fn open_with(path: &Path, assigned: &[String]) -> Result<Self, Error> {
+        let text = read::text(path)?;
+        DefaultFloats::during(|| Self::parse_text(&text, path, assigned))
+    }
+
     /// Checks a pipeline file's text. Errors call the file `path`.
     ///
     /// The ops of every field are built once here, for epoch 0 and for the epochs in which numbers that
@@ -140,11 +154,11 @@ impl Spec {
     /// line and the column.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         // Numbers in texts are read by arithmetic.
-        DefaultFloats::during(|| Self::parse_text(text, path))
+        DefaultFloats::during(|| Self::parse_text(text, path, &[]))
     }
 
-    fn parse_text(text: &str, path: &Path) -> Result<Self, Error> {
-        let top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
+    fn parse_text(text: &str, path: &Path, assigned: &[String]) -> Result<Self, Error> {
+        let mut top = read::table(text).map_err(|fault| fault.in_text(text, path))?;
         if let Some(split) = top.0.iter().find(|entry| entry.name == "split") {
             let error = fail!(
                 Parameter,
@@ -155,6 +169,10 @@ impl Spec {
         }
         let spec = Self::of_table(&top);
         let mut spec = spec.map_err(|error| read::SpecFault::from(error).in_text(text, path))?;
+        if !assigned.is_empty() {
+            let texts = AssignedTexts::set(&mut top, text.len(), assigned)?;
+            spec = Self::of_table(&top).map_err(|error| texts.error(error, (text, path)))?;
+        }
         let of_ops = |value: &SpecValue| match &value.datum {
             SpecData::List(ops) => ops.iter().map(|op| op.at).collect(),
             _ => vec![],

@@ -1,7 +1,8 @@
 //! The settings of a loader as data, each declared once: a pipeline file, the arguments of Python's `Loader` and `--set`
 //! of the command are read by this table.
 
-use super::{arrays, clips, collate, image_lists, read, targets};
+use super::assigned::AssignedTexts;
+use super::{arrays, clips, collate, image_lists, targets};
 use crate::decode::ImageReadMode;
 use crate::error::Error;
 use crate::loader::{Clips, Collate, ImageList, LoaderBuilder, OnDamaged, Targets};
@@ -37,7 +38,7 @@ macro_rules! settings {
         )+}
 
         impl Settings {
-            const TABLE: &[ParamInfo] = &[
+            pub(super) const TABLE: &[ParamInfo] = &[
                 $(optional(stringify!($name), $kind, concat!($($doc),+)),)+
                 OPEN_PAGES,
             ];
@@ -216,27 +217,17 @@ impl Settings {
     }
 
     /// Reads settings from texts such as `number_rule=exact`, whose values are those of a pipeline file; a word needs no
-    /// quotes.
+    /// quotes. A name with dots, such as `clips.frames`, is that of one key of a table.
     ///
     /// # Errors
     ///
-    /// If a setting is unknown, is given twice, or has a value of another form.
+    /// If a setting is unknown, is given twice in one text, or has a value of another form.
     #[doc(hidden)]
     pub fn of_texts(texts: &[String]) -> Result<Self, Error> {
-        let mut settings = Self::default();
-        for text in texts {
-            let quoted = text.split_once('=').map(|(name, word)| format!("{name} = {word:?}"));
-            let table = read::table(text).or_else(|fault| match quoted {
-                Some(quoted) => read::table(&quoted).map_err(|_| fault),
-                None => Err(fault),
-            });
-            let found = table.and_then(|table| {
-                Ok(OpArgs::with("a pipeline file", Self::TABLE, &table, None, Self::of)?)
-            });
-            let found = found.map_err(|fault| fault.in_text(text, Path::new("--set")))?;
-            settings = found.or(settings);
-        }
-        Ok(settings)
+        let mut table = SpecTable::default();
+        let texts = AssignedTexts::set(&mut table, 0, texts)?;
+        let settings = Self::of_table("a pipeline file", &table);
+        settings.map_err(|error| texts.error(error, ("", Path::new(""))).into())
     }
 }
 

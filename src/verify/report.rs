@@ -3,7 +3,7 @@
 use super::layout::LayoutReport;
 use crate::error::{Damage, Error};
 use crate::sample::SampleId;
-use crate::source::{BoxError, Escaped, SampleLocation};
+use crate::source::{BoxError, Escaped, SampleLocation, Source};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -360,6 +360,8 @@ pub(super) struct Tally {
     pub(super) video_files: u64,
     pub(super) bytes: u64,
     pub(super) damaged_samples: u64,
+    /// The number of values of each field that begin as video files do and were not decoded.
+    pub(super) undecoded_videos: BTreeMap<usize, u64>,
     troubles: BTreeMap<DamageKind, u64>,
     first: Vec<DamagedValue>,
     degenerate: BTreeMap<DegenerateKind, u64>,
@@ -390,6 +392,7 @@ impl Tally {
         self.video_files += next.video_files;
         self.bytes += next.bytes;
         self.damaged_samples += next.damaged_samples;
+        add(&mut self.undecoded_videos, next.undecoded_videos);
         add(&mut self.troubles, next.troubles);
         add(&mut self.degenerate, next.degenerate);
         let room = VerifyReport::MAX_LISTED - self.first.len();
@@ -473,6 +476,9 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// How many samples have a damaged value.
     pub damaged_samples: u64,
+    /// How many values of a field begin as video files do and were not decoded, because most of its first values do not, and
+    /// the options do not name it. They are no damage.
+    pub undecoded_videos: BTreeMap<String, u64>,
     /// How many damaged values there are of each kind.
     pub troubles: BTreeMap<DamageKind, u64>,
     /// The first thousand damaged values, by sample and field.
@@ -490,13 +496,20 @@ impl VerifyReport {
     /// Most damaged values in a report. All damaged values are counted.
     pub(super) const MAX_LISTED: usize = 1000;
 
-    pub(super) fn new(samples: u64, of_samples: u64, tally: Tally, good: IntactSamples) -> Self {
+    pub(super) fn new(
+        samples: u64,
+        source: &dyn Source,
+        tally: Tally,
+        good: IntactSamples,
+    ) -> Self {
+        let name = |(field, count): (usize, u64)| (source.fields()[field].name.clone(), count);
+        let undecoded_videos = tally.undecoded_videos.into_iter().map(name).collect();
         let Tally { values, pictures, pixels, bytes, damaged_samples, .. } = tally;
         let Tally { audio_files, video_files, .. } = tally;
         let Tally { troubles, first, degenerate, first_degenerate, .. } = tally;
         Self {
             samples,
-            of_samples,
+            of_samples: source.len(),
             values,
             pictures,
             pixels,
@@ -504,6 +517,7 @@ impl VerifyReport {
             video_files,
             bytes,
             damaged_samples,
+            undecoded_videos,
             troubles,
             first,
             degenerate,

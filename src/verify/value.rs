@@ -13,6 +13,8 @@ use crate::source::{Buffer, EncodedImage, Source, Value};
 #[cfg(feature = "video")]
 use crate::source::{FrameError, check_video, part_of_video};
 use fuseloop_ops::Size;
+#[cfg(feature = "video")]
+use fuseloop_video::VideoIndex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -50,6 +52,8 @@ struct IntactValue {
     is_audio: bool,
     /// True if it is a video file that was decoded.
     is_video: bool,
+    /// True if it begins as a video file does and was not decoded.
+    is_undecoded_video: bool,
 }
 
 impl<'s> Checker<'s> {
@@ -80,6 +84,9 @@ impl<'s> Checker<'s> {
                     tally.pictures += u64::from(whole.image.is_some());
                     tally.audio_files += u64::from(whole.is_audio);
                     tally.video_files += u64::from(whole.is_video);
+                    if whole.is_undecoded_video {
+                        *tally.undecoded_videos.entry(field).or_default() += 1;
+                    }
                     tally.pixels += whole.image.map_or(0, Size::pixels);
                     if self.objects.is_some_and(|objects| objects.image() == field) {
                         // The objects may be of the upright picture.
@@ -218,10 +225,25 @@ impl CheckScratch {
                 Ok(IntactValue { is_video: true, ..whole(bytes) })
             }
             Value::Json(bytes) => json::check(bytes).map(|()| whole(bytes)),
-            Value::Bytes(bytes) | Value::NdArray(bytes) | Value::Custom(bytes) => Ok(whole(bytes)),
+            Value::Bytes(bytes) => {
+                let is_undecoded_video = begins_as_video(bytes);
+                Ok(IntactValue { is_undecoded_video, ..whole(bytes) })
+            }
+            Value::NdArray(bytes) | Value::Custom(bytes) => Ok(whole(bytes)),
             Value::Float(_) | Value::Int(_) => Ok(IntactValue::default()),
         }
     }
+}
+
+#[cfg(feature = "video")]
+fn begins_as_video(bytes: &[u8]) -> bool {
+    VideoIndex::is_container(bytes)
+}
+
+/// Returns false: this build does not know video files.
+#[cfg(not(feature = "video"))]
+fn begins_as_video(_: &[u8]) -> bool {
+    false
 }
 
 fn decode(

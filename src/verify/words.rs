@@ -44,6 +44,16 @@ impl Display for VerifyReport {
             writeln!(f)?;
             list(f, &self.first, self.damaged_values())?;
         }
+        for (field, found) in &self.undecoded_videos {
+            let values = counted(*found, "value");
+            let begin =
+                if *found == 1 { "begins as a video file does" } else { "begin as video files do" };
+            writeln!(
+                f,
+                "note: {values} of {0} {begin}, not decoded: if {0} has video files, name it by `video`",
+                Escaped(field)
+            )?;
+        }
         for (kind, found) in &self.degenerate {
             writeln!(f, "note: {kind}: {}", count(*found))?;
         }
@@ -115,6 +125,7 @@ pub fn report_json(report: &VerifyReport) -> Value {
         "bytes": report.bytes,
         "damaged_samples": report.damaged_samples,
         "damaged_values": report.damaged_values(),
+        "undecoded_videos": report.undecoded_videos,
         "kinds": kinds.collect::<Value>(),
         "damaged": report.first.iter().map(damaged_json).collect::<Value>(),
         "degenerate_kinds": degenerate.collect::<Value>(),

@@ -276,7 +276,7 @@ mod tests {
                 "JPEG process 0xc9: only baseline, extended and progressive Huffman are read",
             ),
             (frame(0xc1, 12, 1), "12 bits a sample, expected 8"),
-            (frame(0xc0, 8, 0), "the frame header says 0x9 pixels"),
+            (frame(0xc0, 8, 0), "the frame header says 9x0 pixels"),
         ] {
             assert_eq!(JpegHeader::parse(&jpeg).unwrap_err().to_string(), message);
         }

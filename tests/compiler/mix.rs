@@ -308,7 +308,7 @@ fn a_label_that_follows_no_image_is_refused() {
     assert_eq!(
         refused(two_sizes),
         "output label: the mixing share of CutMix depends on the image size, but the mixed images \
-         have two sizes, 24x24 and 8x9"
+         have two sizes, 24x24 and 9x8"
     );
     let error = refused(builder(&path).pipeline(
         "image",

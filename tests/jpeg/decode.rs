@@ -345,7 +345,7 @@ fn a_header_that_asks_for_too_much_is_refused_at_once() {
         let error = whole(&mut decoder, &unmeasured(&sized(height, width))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged, "{height}x{width}: {error}");
         let expected =
-            format!("bytes of pixels cannot be an image of {height}x{width}, which needs ");
+            format!("bytes of pixels cannot be an image of {width}x{height}, which needs ");
         assert!(error.to_string().contains(&expected), "{height}x{width}: {error}");
     }
     assert!(start.elapsed().as_secs() < 2, "{:?}", start.elapsed());
@@ -355,7 +355,7 @@ fn a_header_that_asks_for_too_much_is_refused_at_once() {
     assert_eq!(error.to_string(), "a JPEG without a height in its header (DNL) is not supported");
     let error = whole(&mut decoder, &unmeasured(&sized(37, 0))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert_eq!(error.to_string(), "the image is 37x0: it has no pixels");
+    assert_eq!(error.to_string(), "the image is 0x37: it has no pixels");
     let limits = Limits { max_sample_bytes: 100, ..Limits::DEFAULT };
     let mut strict = Decoder::new(DecodeOptions { limits, ..DecodeOptions::default() });
     let error = whole(&mut strict, &unmeasured(&bytes)).unwrap_err();
@@ -452,7 +452,7 @@ fn a_size_other_than_the_tables_is_an_error_that_names_both() {
     let mut decoder = Decoder::default();
     let bytes = golden("422.jpg");
     let image = jpeg(&bytes, Size::new(38, 45));
-    let expected = "the JPEG's header says 37x45, the sample table 38x45";
+    let expected = "the JPEG's header says 45x37, the sample table 45x38";
     assert_eq!(decoder.size(&image).unwrap_err().to_string(), expected);
     assert_eq!(decoder.decode(&image, GOLDEN.full()).unwrap_err().to_string(), expected);
 }
@@ -494,7 +494,7 @@ fn raw_pixels_are_the_files_own_bytes() {
     assert_eq!(error.to_string(), "a raw image of 3x3 needs 27 bytes, 18 are stored");
     let error = decoder.size(&EncodedImage { height: 0, ..image }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
-    assert_eq!(error.to_string(), "the image is 0x3: it has no pixels");
+    assert_eq!(error.to_string(), "the image is 3x0: it has no pixels");
     let error = decoder.size(&EncodedImage { width: u32::MAX, height: u32::MAX, ..image });
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);

@@ -200,7 +200,7 @@ fn bytes_that_are_not_whole_rows_are_damaged_samples() {
     );
     let builder = of_bytes(&[30, 0]).arrays("x", DType::F32, &[-1, 3]);
     let loader = builder.pipeline("x", ops![RandomCrop::new((9, 3)).unwrap()]).build().unwrap();
-    assert_says(loader.epoch(0).unwrap().find_map(Result::err).unwrap(), ["0x3: it has no pixels"]);
+    assert_says(loader.epoch(0).unwrap().find_map(Result::err).unwrap(), ["3x0: it has no pixels"]);
     // All bytes are one shape.
     let fixed = of_bytes(&[12, 12]).arrays("x", DType::F32, &[4, 3]);
     assert_eq!(batch(fixed, ops![RandomHorizontalFlip::new(1.0).unwrap()]).1[0], 1.5);
@@ -212,7 +212,7 @@ fn bytes_that_are_not_whole_rows_are_damaged_samples() {
 fn arrays_of_differing_lengths_need_ops_that_make_one() {
     let error =
         refused(of_bytes(&[30, 60]).arrays("x", DType::F32, &[-1, 3]), ops![GaussianNoise::new()]);
-    let want = "arrays of 1..=20 x 3 elements can't share a batch: add RandomCrop, CenterCrop, Resize or FixedPoints to";
+    let want = "arrays of shape [1..=20, 3] can't share a batch: add RandomCrop, CenterCrop, Resize or FixedPoints to";
     assert!(error.contains(want), "{error}");
     let error = refused(of_bytes(&[30, 60]).arrays("x", DType::F32, &[-1]), ops![]);
     assert_says(&error, ["signals of 1..=60 elements can't share a batch: add RandomCrop or"]);

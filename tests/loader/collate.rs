@@ -547,7 +547,7 @@ fn pictures_of_unknown_size_have_the_room_that_is_given() {
     }
     assert_eq!(
         first(Collate::pad().to_size((3, 5))).unwrap_err().to_string(),
-        "batch 0: sample 2: the source (image): an image of 4x2, rows have room for 3x5: raise \
+        "batch 0: sample 2: the source (image): an image of 2x4, rows have room for 5x3: raise \
          `to_size`, or use `truncate`"
     );
     for (form, want) in [
@@ -762,6 +762,6 @@ fn what_ops_and_forms_can_not_be_together_is_told() {
     let loader = pictures(&[(3, 5), (4, 2)]).pipeline("image", flip());
     let loader = loader.batch_size(2).collate("image", Collate::pad().to_size((3, 5))).build();
     let error = loader.unwrap().epoch(0).unwrap().next().unwrap().unwrap_err().to_string();
-    let cause = "an image of 4x2, rows have room for 3x5: raise `to_size`, or use `truncate`";
+    let cause = "an image of 2x4, rows have room for 5x3: raise `to_size`, or use `truncate`";
     assert!(error.contains(cause), "{error}");
 }

@@ -80,9 +80,9 @@ fn degenerate_objects_are_listed_and_are_no_damage() {
     let texts: Vec<String> = report.first_degenerate.iter().map(ToString::to_string).collect();
     for (text, expected) in texts.iter().zip([
         " (bbox): object 1, annotation 701: the box [3.0, 4.0, 0.0, 5.0] (xywh) has no area",
-        ": the box [30.0, 5.0, 11.5, 5.0] (xywh) reaches 1.5 pixels out of an image of 30x40",
-        ": the mask has no pixel in an image of 30x40",
-        ": keypoint 1 is at (3, 31), outside of an image of 30x40",
+        ": the box [30.0, 5.0, 11.5, 5.0] (xywh) reaches 1.5 pixels out of an image of 40x30",
+        ": the mask has no pixel in an image of 40x30",
+        ": keypoint 1 is at (3, 31), outside of an image of 40x30",
     ]) {
         assert!(text.starts_with("sample ") && text.ends_with(expected), "{text}");
     }
@@ -102,7 +102,7 @@ fn objects_that_a_loader_refuses_are_damage() {
     assert_eq!(report.troubles, BTreeMap::from([(DamageKind::Objects, 3)]));
     for (damaged, expected) in report.first.iter().zip([
         "the box of object 1 is [9.0, 0.0, -5.0, 5.0], whose width is negative",
-        "the mask of object 0: the mask is 30x41, the image is 30x40",
+        "the mask of object 0: the mask is 41x30, the image is 40x30",
         "the masks of the objects: object 0: polygon 0 has 5 coordinates",
     ]) {
         assert!(damaged.error.contains(expected), "{damaged}");

@@ -16,6 +16,7 @@ use fuseloop_video::Libavcodec;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::{env, fs};
 
 /// Videos that need no libavcodec, all of 64 x 48 pixels.
@@ -420,6 +421,18 @@ fn a_list_chooses_videos() {
     assert_eq!(labels("b/high.mp4 9\nbaseline 20 4\n", "none").unwrap(), [9, 4]);
     let several = labels("high.mp4 1", "none").unwrap_err().to_string();
     assert!(several.contains("several videos"), "{several}");
+    // What was converted has no names, or others.
+    let source = Dataset::open(dir.path()).unwrap().source().unwrap();
+    let list = dir.path().join("list.txt");
+    fs::write(&list, "b/high.mp4 2\n").unwrap();
+    let out = tempfile::tempdir().unwrap();
+    for name in ["files.beton", "files"] {
+        let path = out.path().join(name);
+        convert(&*source, &path, &WriteOptions::default()).unwrap();
+        let clips = Clips::random(2).list(&list);
+        let error = builder(&path, clips).build().err().unwrap().to_string();
+        assert!(error.contains("give the list to the conversion"), "{name}: {error}");
+    }
 }
 
 #[cfg(feature = "tables")]
@@ -578,7 +591,7 @@ fn verify_decodes_every_frame() {
     assert!(report.first[0].to_string().contains("frame "), "{report}");
 }
 
-/// A dataset that does not say that its bytes are video files is checked as clips of it are opened: by its first bytes.
+/// A dataset that does not say that its bytes are video files is checked as clips of it are opened: by most of its values.
 #[test]
 fn verify_decodes_the_video_files_of_any_field_of_bytes() {
     let file = |name: &str| fs::read(golden("video/tests/golden/frames").join(name)).unwrap();
@@ -599,13 +612,41 @@ fn verify_decodes_the_video_files_of_any_field_of_bytes() {
     assert_eq!(report.troubles[&DamageKind::VideoDamaged], 1, "{report}");
     let text = report.first[0].to_string();
     assert!(text.starts_with("sample 2 (movie)") && text.contains("frame "), "{text}");
-    // A first value that begins otherwise hides the others, unless the field is named.
+    // A first value that begins otherwise is damaged if most do not.
     let report = checked(b"no video", &[]).unwrap();
-    assert_eq!((report.video_files, report.damaged_samples), (0, 0), "{report}");
-    let report = checked(b"no video", &["movie"]).unwrap();
     assert_eq!((report.video_files, report.damaged_samples), (1, 2), "{report}");
+    assert!(report.first[0].to_string().starts_with("sample 0 (movie)"), "{report}");
+    assert!(report.undecoded_videos.is_empty(), "{report}");
     let unknown = checked(&intact, &["film"]).unwrap_err().to_string();
     assert!(unknown.contains("no field named film for `video`; available: words, movie"));
+}
+
+/// A field of which a few values are video files is one of any bytes: these are counted, and a user may name the field.
+#[test]
+fn verify_notes_video_files_among_other_bytes() {
+    let video = fs::read(golden("video/tests/golden/frames/high.mp4")).unwrap();
+    let checked = |videos: &[usize], count: usize, named: &[&str]| {
+        let value = |n| if videos.contains(&n) { video.clone() } else { b"no video".to_vec() };
+        let values = Column::bytes((0..count).map(value));
+        let source = InMemory::new([("x", values)]).unwrap();
+        let video = named.iter().map(|name| (*name).to_owned()).collect();
+        verify(&source, &VerifyOptions { video, ..VerifyOptions::default() }, &|_| ()).unwrap()
+    };
+    let report = checked(&[2], 3, &[]);
+    assert_eq!((report.video_files, report.damaged_samples), (0, 0), "{report}");
+    assert_eq!(report.undecoded_videos["x"], 1, "{report}");
+    let note = "note: 1 value of x begins as a video file does, not decoded: if x has video files, name it by `video`";
+    assert!(report.to_string().contains(note), "{report}");
+    // All of the first values are damaged.
+    let (late, count) = ((8..100).collect::<Vec<usize>>(), 100);
+    let report = checked(&late, count, &[]);
+    assert!(report.to_string().contains("92 values of x begin as video files do"), "{report}");
+    let report = checked(&late, count, &["x"]);
+    assert_eq!((report.video_files, report.damaged_samples), (92, 8), "{report}");
+    assert!(report.undecoded_videos.is_empty(), "{report}");
+    // Half of the first eight are enough.
+    assert_eq!(checked(&[4, 5, 6, 7], 20, &[]).damaged_samples, 16);
+    assert_eq!(checked(&[5, 6, 7, 8], 20, &[]).damaged_samples, 0);
 }
 
 /// Returns a folder of a video whose container says that its codec is ProRes.
@@ -662,6 +703,37 @@ fn info_describes_the_first_files() {
     assert_eq!((&video["height"][0], &video["width"][1]), (&48.into(), &64.into()), "{video}");
     assert_eq!((&video["unreadable"], &video["frames"][0]), (&1.into(), &4.into()), "{video}");
     assert!(video["faults"][0].as_str().unwrap().contains("b/x.mp4: "), "{video}");
+}
+
+/// Bytes of any dataset are described as video files if most of them begin as such.
+#[test]
+fn info_describes_video_files_in_bytes() {
+    let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv"]);
+    let path = dir.path().join("files.beton");
+    let source = Dataset::open(dir.path()).unwrap().source().unwrap();
+    convert(&*source, &path, &WriteOptions::default()).unwrap();
+    let described = |dataset: &Dataset| DatasetSummary::of(dataset).unwrap();
+    let summary = described(&Dataset::open(&path).unwrap());
+    let text = summary.to_string();
+    let words = "video files, of the first 3: 2 H.264, 1 Motion JPEG, 64 x 48 pixels, ";
+    assert!(text.contains(words), "{text}");
+    assert!(text.contains("25 frames/s, a key frame every") && text.contains(" kB to "), "{text}");
+    let json = summary.to_json();
+    assert_eq!(json["fields"][0]["video"]["codecs"]["H.264"], 2);
+    assert!(json["fields"][0]["stats"]["max_bytes"].is_u64(), "{json}");
+    // A damaged value is named.
+    let video = fs::read(golden("video/tests/golden/frames/high.mp4")).unwrap();
+    let values = [b"no video".to_vec(), video.clone(), video];
+    let words = Column::bytes(["one", "two", "three"]);
+    let memory = InMemory::new([("movie", Column::bytes(values)), ("words", words)]).unwrap();
+    let text = described(&Dataset::Source(Arc::new(memory))).to_string();
+    assert!(text.contains("of the first 3: 2 H.264, 1 unreadable, 64 x 48 pixels"), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("    ") && line.contains("sample 0")),
+        "{text}"
+    );
+    let words = text.lines().find(|line| line.contains("words")).unwrap();
+    assert!(words.trim_end().ends_with("bytes"), "{text}");
 }
 
 /// Files stay byte for byte in a folder, whichever dataset they are from, and clips of them are the same.

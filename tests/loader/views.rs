@@ -232,7 +232,7 @@ fn outputs_that_do_not_fit_are_refused_by_name() {
     let error = refused(open().view("b", "imgae", ops![]));
     assert_eq!(error, "no output named imgae; available: image, label");
     let error = refused(open().view("b", "image", ops![]));
-    assert!(error.starts_with("output b: images of 60..=86 x "), "{error}");
+    assert!(error.starts_with("output b: images of 70..=128 x 60..=86 pixels "), "{error}");
     let zero = |_| RandomResizedCrop::new(0).map(|op| ops![op]);
     let error = refused(open().view("b", "image", Pipeline::by_epoch(zero)));
     let want = "RandomResizedCrop: height is 0, expected 1..=65535";

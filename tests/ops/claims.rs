@@ -367,7 +367,7 @@ impl HostOp for Contradictory {
 fn an_output_size_that_contradicts_the_output_type_is_refused() {
     let image = ImageType::array(SIZE, 3, DType::U8);
     let error = ImagePlan::new(ops![Contradictory], image, NumberRule::Fused).unwrap_err();
-    let want = "op 0 of the list (Contradictory): its images have the size 13x20, but its output is a u8 image \
+    let want = "op 0 of the list (Contradictory): its images have the size 20x13, but its output is a u8 image \
                 [13, 19, 3]";
     assert_eq!(error.to_string(), want);
 }

@@ -330,7 +330,7 @@ fn a_mask_of_another_size_than_its_image_is_damage() {
     let checked = verify(&source, &VerifyOptions::default(), &|_| ()).unwrap();
     assert_eq!(checked.troubles.get(&DamageKind::Objects), Some(&1));
     let damaged = checked.first[0].to_string();
-    assert!(damaged.contains("(mask): a mask of 7x10 for an image of 7x11"), "{damaged}");
+    assert!(damaged.contains("(mask): a mask of 10x7 for an image of 11x7"), "{damaged}");
 }
 
 #[cfg(all(feature = "tiff", feature = "webp"))]

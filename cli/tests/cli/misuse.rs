@@ -150,7 +150,7 @@ fn an_error_names_the_cause_and_the_next_step() {
         (&["explain", "short.beton"], "ends inside its header", "is it a .beton file?"),
         (&["bench", "unfinished.beton"], "not finished by its writer", "write it again"),
         (&["info", "cut.beton"], "cut.beton: ", "copy it again"),
-        (&["bench", "photos.beton", "-w", "W4"], "images of 40..=90 x 47..=97", "--workload W1"),
+        (&["bench", "photos.beton", "-w", "W4"], "images of 47..=97 x 40..=90", "--workload W1"),
         (&["bench", "photos.beton", "-b", "0"], "a batch size of 0", "--batch-size 64"),
         (&["bench", "photos.beton", "-j", "0"], "0 workers", "--workers"),
         (

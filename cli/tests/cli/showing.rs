@@ -94,6 +94,8 @@ fn clips_are_shown_by_their_pipeline_file() {
     let args = ["replay", "clips", "--sample", "0", "--pipeline", "clips.toml"];
     let (_, error) = refused(path, &args);
     assert!(error.contains("`--sample` shows an image, and a sample is a clip"), "{error}");
+    // One key of the table is set, and the others are those of the file.
+    of_clips(&["explain", "clips", "--set", "clips.frames=2"]);
     let text = of_clips(&["explain", "clips"]);
     assert!(text.contains("RandomCrop") && text.contains("decode frames to"), "{text}");
     for words in ["kB a frame", "moved a frame", "time a frame", "the frames of 1 sample"] {
@@ -113,6 +115,33 @@ fn clips_are_shown_by_their_pipeline_file() {
     stdout_of(path, &["convert", "a.beton", "b.beton", "ab.beton"]);
     let joined = Loader::open(path.join("ab.beton")).unwrap().clips(Clips::random(3));
     assert_eq!(joined.build().unwrap().source().len(), 2);
+}
+
+/// A command says what video files need, and a workload takes their frames.
+#[cfg(feature = "video")]
+#[test]
+fn video_files_are_shown_once_clips_are_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../video/tests/golden/frames");
+    fs::create_dir_all(path.join("clips/ride")).unwrap();
+    fs::copy(golden.join("high.mp4"), path.join("clips/ride/v1.mp4")).unwrap();
+    stdout_of(path, &["convert", "clips", "files.beton", "--videos", "files"]);
+    fs::write(path.join("p.toml"), "[fields]\nvideo = ['RandomHorizontalFlip']\n").unwrap();
+    for dataset in ["clips", "files.beton"] {
+        for command in ["preview", "explain", "bench"] {
+            let (_, error) = refused(path, &[command, dataset]);
+            let wanted = "field video has video files, and no clips of them are chosen\nhelp: add `--set clips.sampler=random";
+            assert!(error.contains(wanted), "{command} {dataset}: {error}");
+            let (_, error) = refused(path, &[command, dataset, "-p", "p.toml"]);
+            let names_clips = error.contains("(`clips`)") || error.contains("(`[clips]`");
+            assert!(names_clips, "{command} {dataset}: {error}");
+        }
+        let set = ["--set", "clips.sampler=random", "--set", "clips.frames=3"];
+        let text = stdout_of(path, &[&["explain", dataset][..], &set].concat());
+        assert!(text.contains("RandomResizedCrop") && text.contains(" of a frame's "), "{text}");
+        stdout_of(path, &[&["preview", dataset, "-o", "a.png"][..], &set].concat());
+    }
 }
 
 #[test]
@@ -182,7 +211,7 @@ fn pipeline(path: &Path, settings: &str, list: &[&str]) {
     fs::write(path.join("p.toml"), list).unwrap();
 }
 
-/// Returns what `replay` says of each op of a list, for a sample of 60x67 pixels.
+/// Returns what `replay` says of each op of a list, for a sample of 67x60 pixels.
 fn replayed(path: &Path, list: &[&str]) -> Vec<(String, String)> {
     pipeline(path, "", list);
     let text = stdout_of(path, &["replay", "photos.beton", "-p", "p.toml", "--sample", "2"]);
@@ -210,9 +239,9 @@ fn replay_says_which_ops_ran_and_what_they_drew() {
         "{ op = 'RandomRotation', degrees = [30, 30] }",
     ];
     let turned =
-        "turned 30 degrees counter-clockwise, to 32x48, matrix [0.866 -0.5 0; 0.5 0.866 0]";
+        "turned 30 degrees counter-clockwise, to 48x32, matrix [0.866 -0.5 0; 0.5 0.866 0]";
     let expected = [
-        ("Resize", "to 32x48"),
+        ("Resize", "to 48x32"),
         ("RandomHorizontalFlip", "flipped horizontally"),
         ("RandomVerticalFlip", "flipped vertically"),
         ("RandomVerticalFlip", "not run"),
@@ -244,13 +273,13 @@ fn replay_says_the_matrix_of_a_warp() {
     let said = replayed(dir.path(), &list);
     let affine = &said[1].1;
     let drawn = "turned 12 degrees clockwise, scaled 0.8, sheared -15 degrees along x, sheared 10 degrees along y";
-    assert!(affine.starts_with(&format!("{drawn}, to 40x50, matrix [")), "{affine}");
+    assert!(affine.starts_with(&format!("{drawn}, to 50x40, matrix [")), "{affine}");
     let expected = affine_matrix(12.0, [0.0; 2], 0.8, [-15.0, 10.0], [0.0; 2]);
     let found = matrix(affine);
     assert_eq!(found.len(), 6, "{affine}");
     assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-4), "{affine}");
     let perspective = &said[2].1;
-    assert!(perspective.starts_with("seen in perspective, to 40x50, matrix ["), "{perspective}");
+    assert!(perspective.starts_with("seen in perspective, to 50x40, matrix ["), "{perspective}");
     let [a, b, c, d, e, f, g, h, i] = matrix(perspective)[..] else { panic!("{perspective}") };
     assert_eq!(i, 1.0);
     // The op moves the corners of the image inwards, so the corners of the output show what is outside.
@@ -274,11 +303,11 @@ fn a_smaller_scale_is_said_beside_the_stored_size() {
     // 90 rows have two for each of 20 at half of the scale, and 40 rows don't.
     let text = replay("5");
     assert!(
-        text.contains("  stored 90x97, decoded at 45x49, rows 0..45, columns 0..49\n"),
+        text.contains("  stored 97x90, decoded at 49x45, rows 0..45, columns 0..49\n"),
         "{text}"
     );
     let text = replay("0");
-    assert!(text.contains("  stored 40x47, decoded rows 0..40, columns 0..47\n"), "{text}");
+    assert!(text.contains("  stored 47x40, decoded rows 0..40, columns 0..47\n"), "{text}");
     let explain = ["explain", "photos.beton", "-p", "p.toml", "-n", "6"];
     let text = stdout_of(path, &explain);
     assert!(text.contains(" % of the pixels, 33 % of the images at a smaller scale\n"), "{text}");

@@ -178,14 +178,14 @@ fn sizes_without_pixels_and_windows_outside_are_refused() {
     let (some, none) = (Size::new(2, 3), Size::new(2, 0));
     let expected = AreaError::Empty { source_size: some, out: none };
     assert_eq!(AreaTables::new(some, none).unwrap_err(), expected);
-    assert_eq!(expected.to_string(), "cannot resize 2x3 to 2x0: a side has no pixels");
+    assert_eq!(expected.to_string(), "cannot resize 3x2 to 0x2: a side has no pixels");
 
     let tables = AreaTables::new(some, Size::new(4, 4)).unwrap();
     let (pixels, mut scratch) = ([0; 27], AreaScratch::default());
     let source = ImageView::packed(&pixels, some).unwrap();
     let other = ImageView::packed(&pixels, Size::new(3, 3)).unwrap();
     let refused = AreaRows::new(&tables, other, 0..4, &mut scratch).unwrap_err();
-    assert_eq!(refused.to_string(), "the image is 3x3, but the tables were built for 2x3");
+    assert_eq!(refused.to_string(), "the image is 3x3, but the tables were built for 3x2");
     let refused = AreaRows::new(&tables, source, 1..5, &mut scratch).unwrap_err();
     assert_eq!(refused.to_string(), "columns 1..5 are outside the output, which is 4 wide");
 }

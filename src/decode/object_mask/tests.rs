@@ -225,11 +225,11 @@ fn fewer_than_three_points_are_refused() {
 fn runs_of_another_sum_than_the_size_are_refused() {
     for (counts, found) in [("[2, 3, 1, 4]", 10), ("[2, 3, 1, 4, 3]", 13), ("[]", 0)] {
         let error = refused(&format!(r#"{{"size": [3, 4], "counts": {counts}}}"#));
-        let message = format!("the runs have {found} pixels, a mask of 3x4 has 12");
+        let message = format!("the runs have {found} pixels, a mask of 4x3 has 12");
         assert_eq!(error.to_string(), message);
     }
     let error = refused(r#"{"size": [3, 4], "counts": "2311"}"#);
-    assert_eq!(error.to_string(), "the runs have 10 pixels, a mask of 3x4 has 12");
+    assert_eq!(error.to_string(), "the runs have 10 pixels, a mask of 4x3 has 12");
 }
 
 #[test]
@@ -284,9 +284,9 @@ fn values_of_another_form_are_refused() {
 fn a_mask_is_drawn_at_its_own_size_into_memory_of_that_size() {
     let runs = ObjectMask::parse(br#"{"size": [3, 4], "counts": [12], "other": 1}"#).unwrap();
     let error = runs.fill(Size::new(4, 3), &mut [0; 12]).unwrap_err();
-    assert_eq!(error.to_string(), "the mask is 3x4, the image is 4x3");
+    assert_eq!(error.to_string(), "the mask is 4x3, the image is 3x4");
     let error = runs.fill(Size::new(3, 4), &mut [0; 11]).unwrap_err();
-    assert_eq!(error.to_string(), "11 bytes for a mask of 3x4, expected 12");
+    assert_eq!(error.to_string(), "11 bytes for a mask of 4x3, expected 12");
     assert!(ObjectMask::encode(&[0; 11], Size::new(3, 4)).is_err());
     let polygon = ObjectMask::from_polygons(vec![square()]).unwrap();
     let huge = Size::new(1 << 31, 1 << 31);

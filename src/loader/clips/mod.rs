@@ -347,7 +347,8 @@ impl Clips {
     }
 
     /// Sets the field that has the frames: one of images, or one of bytes that are video files. Default: the only field of
-    /// images or of video files, or else the only one of bytes that begin as video files do.
+    /// images or of video files, or else the only one of bytes most of which begin as video
+    /// files do.
     #[must_use]
     pub fn field(mut self, field: &str) -> Self {
         self.field = Some(field.to_owned());

@@ -103,12 +103,12 @@ mod tests {
         );
         assert_eq!(
             error(Some(UPRIGHT), Some(false)),
-            "the EXIF orientation of the image is 6, and its annotations refer to the upright image, 40x20: set \
+            "the EXIF orientation of the image is 6, and its annotations refer to the upright image, 20x40: set \
              `exif_orientation` to true"
         );
         assert_eq!(
             error(Some(STORED), Some(true)),
-            "the EXIF orientation of the image is 6, and its annotations refer to the stored pixels, 20x40: set \
+            "the EXIF orientation of the image is 6, and its annotations refer to the stored pixels, 40x20: set \
              `exif_orientation` to false, or remove the orientation from the file"
         );
     }

@@ -160,6 +160,25 @@ fn sizes_are_those_of_the_images_that_have_one() {
     assert_eq!([0, 3].map(|sample| source.columns.annotated_size(SampleId(sample))), [None, None]);
 }
 
+/// The files of a dataset with annotations are opened through links, so that a setting for links would promise too much.
+#[test]
+fn a_setting_for_links_is_refused() {
+    use crate::source::{FolderOptions, Links};
+    let dir = coco_of(&coco_json());
+    let opened = |links| {
+        let options = FolderOptions::default().links(links);
+        crate::source::open::open_dataset(&dir.path().join(FILE), &options)
+    };
+    assert!(opened(Links::Follow).is_ok());
+    for links in [Links::Within, Links::Refuse] {
+        let error = opened(links).err().unwrap().to_string();
+        assert!(
+            error.contains("`links` is only for these") && error.contains("-type l"),
+            "{error}"
+        );
+    }
+}
+
 /// The bytes of a mask in the file are found wherever spaces are.
 #[test]
 fn masks_are_read_from_the_file() {

@@ -14,7 +14,8 @@ use std::fmt;
 use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
-/// The treatment of symbolic links below a folder. The folder itself may always be a link.
+/// The treatment of symbolic links below a folder, and of those that the paths of a table lead to or through. The folder itself
+/// may always be a link.
 ///
 /// ```no_run
 /// use fuseloop::source::{Folder, FolderOptions, Links};

@@ -86,7 +86,8 @@ pub(super) struct TableOptions {
 }
 
 impl FolderOptions {
-    /// Sets how symbolic links are treated. By default they are followed.
+    /// Sets how symbolic links are treated. By default they are followed. A line of a table whose file lies behind one that is
+    /// not followed is a damaged sample.
     #[must_use]
     pub fn links(mut self, links: Links) -> Self {
         self.links = links;
@@ -213,6 +214,11 @@ impl FolderOptions {
     /// Returns whether there are options that only folders and tables have, the numbers of classes apart.
     pub(in crate::source) fn are_of_folders(&self) -> bool {
         self.label != Labels::Auto || self.table != TableOptions::default()
+    }
+
+    /// Returns whether some links are not followed.
+    pub(in crate::source) fn links_are_restricted(&self) -> bool {
+        self.links != Links::Follow
     }
 
     /// Returns the numbers of the classes.

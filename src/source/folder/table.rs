@@ -9,6 +9,9 @@
 //! A folder with a `metadata.jsonl` or `metadata.csv` that has the column `file_name` is opened as this table, whatever
 //! folders it has. Its paths must stay in the folder then.
 //!
+//! Links that paths lead to or through are treated as [`Links`] says, those above the folder that paths are relative to apart:
+//! a file behind one that is not followed is damage of its sample. With [`Links::Within`] so is any file outside of that folder.
+//!
 //! Needs the feature `tables`. Paths are relative to the table's folder, unless a root is set. One of the first files must
 //! exist; the others are not looked for. If the extensions of the paths are those of audio, the field of the files is `audio`
 //! and not `image`; a table does not mix both. A column becomes a field by its values ([`column.rs`](super::column)).
@@ -133,7 +136,7 @@ impl PathTable {
             fields(&heads, path_column, &options.label).map_err(|reason| bad(1, reason))?;
         let mut read = Self::default();
         let mut columns: Vec<Vec<Cell>> = fields.iter().map(|_| vec![]).collect();
-        let (mut dirs, mut paths) = (HashMap::new(), vec![]);
+        let (mut dirs, mut paths, mut numbers) = (HashMap::new(), vec![], vec![]);
         for (sample, (line, cells)) in lines.into_iter().enumerate() {
             let mut path = None;
             match cells {
@@ -158,15 +161,24 @@ impl PathTable {
                 }
             }
             paths.push(path);
-        }
-        if let (true, Some(first)) = (read.flaws.len() == paths.len(), read.flaws.values().next()) {
-            return Err(bad(first.line, first.reason.clone()));
+            numbers.push(line);
         }
         let root = root_of(table, options);
         let suffix = match &options.table.suffix {
             Some(suffix) => suffix.clone(),
             None => missing_suffix(&root, paths.iter().flatten()),
         };
+        let links = TableLinks::new(&root, options.links);
+        for (sample, (path, line)) in paths.iter_mut().zip(numbers).enumerate() {
+            let Some(reason) = path.as_ref().and_then(|path| links.why_not(path, &suffix)) else {
+                continue;
+            };
+            let reason = format!("{:?} {reason}", column::shown(&path.take().unwrap_or_default()));
+            read.flaws.insert(sample, Flaw { line, reason });
+        }
+        if let (true, Some(first)) = (read.flaws.len() == paths.len(), read.flaws.values().next()) {
+            return Err(bad(first.line, first.reason.clone()));
+        }
         let ending = format!("x{suffix}");
         let all = paths.iter().flatten().map(|path| if suffix.is_empty() { path } else { &ending });
         let (media, unread) =
@@ -458,7 +470,7 @@ fn checked_path(found: Json, inside: Option<&InFolder>) -> Result<String, String
     if path.is_empty() {
         return Err("the path is empty".into());
     }
-    if let Some(reason) = inside.and_then(|inside| inside.why_not(&path)) {
+    if let Some(reason) = inside.and_then(|InFolder| InFolder::why_not(&path)) {
         return Err(format!("{:?} {reason}", column::shown(&path)));
     }
     if Path::new(&path).file_name().is_none() {
@@ -497,12 +509,47 @@ fn missing_suffix<'p>(root: &Path, paths: impl Iterator<Item = &'p String>) -> S
     String::new()
 }
 
-/// The folder that a table lists, if the folder was opened and not the table: all files must be in it.
-pub(super) struct InFolder {
-    /// The folder's path without links.
-    real: PathBuf,
+/// The treatment of links that the paths of a table lead to or through.
+struct TableLinks<'a> {
     links: Links,
+    /// The folder that the paths are relative to.
+    root: &'a Path,
+    /// The same folder, without links in its path.
+    real: PathBuf,
 }
+
+impl<'a> TableLinks<'a> {
+    fn new(root: &'a Path, links: Links) -> Self {
+        let here = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+        // Without such a folder no relative path leads to a file.
+        let real = fs::canonicalize(here).unwrap_or_else(|_| here.to_owned());
+        Self { links, root, real }
+    }
+
+    /// Returns why a file is not read.
+    fn why_not(&self, path: &str, suffix: &str) -> Option<&'static str> {
+        if self.links == Links::Follow {
+            return None;
+        }
+        let path = PathBuf::from(format!("{path}{suffix}"));
+        let path = path.strip_prefix(self.root).unwrap_or(&path);
+        if self.links == Links::Within {
+            // A file that is missing is the error of its sample.
+            let real = fs::canonicalize(self.real.join(path)).ok()?;
+            return (!real.starts_with(&self.real))
+                .then_some("leads out of the folder that paths are relative to");
+        }
+        let mut at = self.real.clone();
+        let is_link = |part: Component<'_>| {
+            at.push(part);
+            fs::symlink_metadata(&at).is_ok_and(|found| found.is_symlink())
+        };
+        path.components().any(is_link).then_some("is a link or behind one, and links are refused")
+    }
+}
+
+/// The folder that a table lists, if the folder was opened and not the table: all files must be in it.
+pub(super) struct InFolder;
 
 impl InFolder {
     /// Returns the table that lists the images of a folder as Hugging Face's `imagefolder` reads it: a `metadata.jsonl`
@@ -517,38 +564,23 @@ impl InFolder {
             if !fs::metadata(&path).is_ok_and(|found| found.is_file()) {
                 continue;
             }
-            let real = fs::canonicalize(dir).at(dir)?;
-            let inside = Self { real, links };
-            if let Some(reason) = inside.why_not(name) {
+            if let Some(reason) = TableLinks::new(dir, links).why_not(name, "") {
                 return Err(fail!(Io, "{reason}").at(path));
             }
             if has_file_name(&path).at(&path)? {
-                return Ok(Some((path, inside)));
+                return Ok(Some((path, Self)));
             }
         }
         Ok(None)
     }
 
-    /// Returns why a file, relative to the folder, is not read.
-    fn why_not(&self, path: &str) -> Option<&'static str> {
-        let path = Path::new(path);
+    /// Returns why a path is not read.
+    fn why_not(path: &str) -> Option<&'static str> {
         let is_below = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-        if !path.components().all(is_below) {
-            return Some(
-                "leads out of the folder: open the table itself, whose paths may lead anywhere",
-            );
-        }
-        if self.links == Links::Follow {
-            return None;
-        }
-        // A file that is missing is the error of its sample.
-        let whole = self.real.join(path);
-        let real = fs::canonicalize(&whole).ok()?;
-        let (is_allowed, reason) = match self.links {
-            Links::Refuse => (real == whole, "is a link or behind one, and links are refused"),
-            _ => (real.starts_with(&self.real), "is a link out of the folder, or behind one"),
-        };
-        (!is_allowed).then_some(reason)
+        let is_allowed = Path::new(path).components().all(is_below);
+        (!is_allowed).then_some(
+            "leads out of the folder: open the table itself, whose paths may lead anywhere",
+        )
     }
 }
 

@@ -464,6 +464,52 @@ fn the_table_of_a_folder_names_no_link_that_is_not_followed() {
     assert!(Folder::list(dir.path(), &FolderOptions::default().links(Links::Within)).is_err());
 }
 
+/// A table is opened by itself, and its paths may lack an ending or begin at the root.
+#[cfg(all(unix, feature = "tables"))]
+#[test]
+fn a_table_names_no_link_that_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let (dir, other) = (tree(&["1.jpg", "deep/2.jpg"]), tree(&["3.jpg"]));
+    symlink(other.path(), dir.path().join("out")).unwrap();
+    symlink("deep", dir.path().join("in")).unwrap();
+    symlink("1.jpg", dir.path().join("same.jpg")).unwrap();
+    symlink("gone", dir.path().join("lost.jpg")).unwrap();
+    let table = dir.path().join("t.csv");
+    let whole = |dir: &tempfile::TempDir, file: &str| {
+        fs::canonicalize(dir.path()).unwrap().join(file).to_str().unwrap().to_owned()
+    };
+    let mut files = vec![
+        ("1.jpg".to_owned(), true, true),
+        ("deep/../1.jpg".to_owned(), true, true),
+        ("in/2.jpg".to_owned(), true, false),
+        ("same.jpg".to_owned(), true, false),
+        ("lost.jpg".to_owned(), true, false),
+        ("out/3.jpg".to_owned(), false, false),
+        (whole(&dir, "1.jpg"), true, true),
+        (whole(&dir, "in/2.jpg"), true, false),
+        (whole(&other, "3.jpg"), false, true),
+    ];
+    for suffix in ["", ".jpg"] {
+        for (file, ..) in &mut files {
+            *file = file.strip_suffix(suffix).unwrap().to_owned();
+        }
+        let lines = files.iter().map(|(file, ..)| format!("{file},1\n"));
+        fs::write(&table, lines.fold("path,x\n".to_owned(), |all, line| all + &line)).unwrap();
+        for (links, allowed) in [(Links::Within, 1), (Links::Refuse, 2), (Links::Follow, 0)] {
+            let options = FolderOptions::default().links(links).suffix(suffix);
+            let folder = Folder::open(&table, &options).unwrap();
+            for (at, (file, within, refuse)) in files.iter().enumerate() {
+                let is_damaged = folder.columns.damaged.contains_key(&at);
+                let expected = [false, !within, !refuse][allowed];
+                assert_eq!(is_damaged, expected, "{file} {links:?}");
+            }
+        }
+    }
+    fs::write(&table, "path,x\nsame.jpg,1\n").unwrap();
+    let refused = Folder::open(&table, &FolderOptions::default().links(Links::Refuse));
+    assert_says(refused.err().unwrap(), ["line 2: ", "\"same.jpg\" is a link or behind one"]);
+}
+
 /// Returns the labels of a table, or the errors of their samples.
 #[cfg(feature = "tables")]
 fn labels(folder: &Folder) -> Vec<Result<i64, String>> {

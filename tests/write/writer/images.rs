@@ -149,7 +149,7 @@ fn images_too_large_for_the_format_are_refused_unless_they_are_made_smaller() {
     let message = error_of(&rows, &fields, &options());
     assert_eq!(
         message,
-        "sample 0: field \"x\": 1x65536 pixels: a side of at most 65535 can be stored, max_resolution makes it smaller"
+        "sample 0: field \"x\": 65536x1 pixels: a side of at most 65535 can be stored, max_resolution makes it smaller"
     );
     let small = ImageOptions { max_resolution: Some(100), ..ImageOptions::default() };
     assert_eq!(stored(rgb(65_536, 1, 1), small).1, 100);
@@ -158,5 +158,5 @@ fn images_too_large_for_the_format_are_refused_unless_they_are_made_smaller() {
     assert_eq!(message, "sample 0: field \"x\": 10 bytes of pixels, 2x2 RGB pixels need 12");
     let empty = ImageInput::Rgb { pixels: vec![], width: 0, height: 2 };
     let message = error_of(&[vec![FieldValue::Image(empty)]], &fields, &options());
-    assert_eq!(message, "sample 0: field \"x\": 2x0 pixels: an image needs at least one");
+    assert_eq!(message, "sample 0: field \"x\": 0x2 pixels: an image needs at least one");
 }

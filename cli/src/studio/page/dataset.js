@@ -91,7 +91,7 @@ export class DatasetPage {
         node.setAttribute('aria-label', `Sample ${cell.sample}, ${cell.labels.join(', ')}`);
         if (cell.damaged) { node.firstChild.textContent = `damaged: ${cell.damaged}`; node.title = cell.damaged; } else node.firstChild.replaceWith(draw(el('canvas', {}), cell));
         node.lastChild.textContent = `#${cell.sample} ${cell.labels.join(', ')}`;
-        node.title = `${cell.labels.join(', ')} ${cell.size ? cell.size.join(' × ') : ''}`;
+        node.title = `${cell.labels.join(', ')} ${cell.size ? cell.size.toReversed().join(' × ') : ''}`;
       });
       if (header.fault) { this.space.replaceChildren(el('p', { class: 'empty' }, header.fault.message)); this.nodes.clear(); return; }
     }

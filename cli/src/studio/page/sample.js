@@ -36,7 +36,7 @@ export class Sample {
     const title = el('div', { class: 'title' }, back,
       el('h2', { class: 'num' }, `Sample ${header.sample}, epoch ${header.epoch}`),
       el('span', { class: 'muted ellipsis' }, header.labels.join(', ')));
-    this.stored = this.view('stored', `of ${header.source.join(' × ')}, decoded: rows ${top} to ${top + height}, columns ${left} to ${left + width}`);
+    this.stored = this.view('stored', `of ${header.source.toReversed().join(' × ')}, decoded: rows ${top} to ${top + height}, columns ${left} to ${left + width}`);
     this.after = this.view('', '');
     this.value = el('div', { class: 'value', textContent: 'Move over a picture for its values; wheel or + and − zoom, drag moves.' });
     this.histograms = el('div', { class: 'histograms' });
@@ -44,7 +44,7 @@ export class Sample {
       const canvas = draw(el('canvas', {}), step);
       const off = step.outcome !== 'runs';
       return el('button', { class: `step${off ? ' off' : ''}`, type: 'button', 'aria-pressed': 'false', onclick: () => this.choose(index) },
-        canvas, el('b', {}, `${index ? `${index}. ` : ''}${breakable(step.name)}`), el('span', {}, off ? (step.words || step.outcome) : step.words || step.size.join(' × ')));
+        canvas, el('b', {}, `${index ? `${index}. ` : ''}${breakable(step.name)}`), el('span', {}, off ? (step.words || step.outcome) : step.words || step.size.toReversed().join(' × ')));
     });
     const objects = header.objects.length ? el('div', { class: 'objects', textContent: header.objects.join('\n') }) : null;
     this.node.replaceChildren(title, ...this.strip(header.strip), el('div', { class: 'compare' }, this.stored.figure, this.after.figure), this.value, this.histograms,
@@ -81,7 +81,7 @@ export class Sample {
     this.buttons.forEach((button, at) => button.setAttribute('aria-pressed', String(at === index)));
     this.stored.set(this.header.steps[0], 'stored');
     this.after.set(step, `after ${step.name}`);
-    this.after.caption.replaceChildren(el('b', {}, index ? `after ${step.name}` : 'stored'), ` ${step.size.join(' × ')}${step.words ? `, ${step.words}` : ''}${step.stretched ? '; values stretched from black to white' : ''}`);
+    this.after.caption.replaceChildren(el('b', {}, index ? `after ${step.name}` : 'stored'), ` ${step.size.toReversed().join(' × ')}${step.words ? `, ${step.words}` : ''}${step.stretched ? '; values stretched from black to white' : ''}`);
     this.histograms.replaceChildren(histogram(this.header.steps[0]), histogram(step));
   }
 
