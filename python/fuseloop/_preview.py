@@ -142,9 +142,9 @@ class Inspected:
     def __str__(self) -> str:
         top, left, height, width = self.window
         lines = [f"sample {self.sample} in epoch {self.epoch}, output {self.field}"]
-        scale = "" if self.image.shape[:2] == self.size else f" at {self.image.shape[0]}x{self.image.shape[1]},"
+        scale = "" if self.image.shape[:2] == self.size else f" at {self.image.shape[1]}x{self.image.shape[0]},"
         lines.append(
-            f"  stored {self.size[0]}x{self.size[1]}, decoded{scale} rows {top}..{top + height}, "
+            f"  stored {self.size[1]}x{self.size[0]}, decoded{scale} rows {top}..{top + height}, "
             f"columns {left}..{left + width}"
         )
         lines += [f"  {op.name:<24} {op.words}".rstrip() for op in self.ops]
