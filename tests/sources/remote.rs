@@ -115,6 +115,8 @@ fn child_reads() {
         let count = object.read_at(&mut bytes, start as u64).unwrap();
         assert!(count > 0 && bytes[..count] == want[start..start + count]);
     }
+    let remote::RemoteStats { requests, retries, hedges_won, .. } = remote::stats();
+    println!("<{requests} requests, {retries} retries, {hedges_won} hedges won>");
 }
 
 /// Prints what a dataset is. Does nothing unless another test starts it.
@@ -380,7 +382,7 @@ fn assert_each_once(mut asked: Vec<Asked>, len: u64) {
     asked.sort_by_key(|asked| asked.range.start);
     let end = asked
         .iter()
-        .fold(Some(0), |end, asked| (end == Some(asked.range.start)).then_some(asked.range.end));
+        .try_fold(0, |end, asked| (end == asked.range.start).then_some(asked.range.end));
     assert_eq!(end, Some(len), "{asked:?}");
 }
 
@@ -440,6 +442,26 @@ fn the_block_of_a_process_that_is_killed_is_fetched_by_one_that_waits() {
         assert!(other.wait().unwrap().success());
     }
     assert_each_once(server.take_log().split_off(1), 2_000_000);
+}
+
+/// Some answers never come. A request without a byte for 15 seconds would be sent again, and count as a retry.
+#[test]
+fn the_environment_allows_hedges_and_they_end_requests_that_hang() {
+    let (server, file) = (Server::start(), file(5_000_000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    server.answer(|asked| match asked.number {
+        40 | 60 | 80 => Answer::Hang,
+        _ => Answer::Well,
+    });
+    let output = child(&url, file.path()).env("FUSELOOP_HEDGE_BUDGET", "0.2").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let counts = text.split_once('<').unwrap().1.split_once('>').unwrap().0;
+    let numbers = counts.split(' ').filter_map(|word| word.parse().ok());
+    let [requests, retries, won] = numbers.collect::<Vec<usize>>().try_into().unwrap();
+    // 100 ranges, the length of the object, and the hedges.
+    assert!(requests >= 104 && retries == 0 && won >= 3, "{counts}");
+    assert_eq!(server.take_log().len() + server.heads(), requests);
 }
 
 #[test]

@@ -18,15 +18,13 @@ pub(super) use none::Owner;
 #[cfg(unix)]
 pub(super) use unix::Owner;
 
-use std::path::Path;
-
-/// How a name of an owner begins.
-pub(super) const OWNER: &str = "owner-";
+use std::path::{Path, PathBuf};
 
 /// How a name of a claim begins.
 pub(super) const CLAIM: &str = "claim-";
 
 /// The outcome of a claim.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no claim is possible"))]
 pub(super) enum Claimed {
     /// This caller fetches the block. `None` if claims are not possible.
     Mine(Option<Claim>),
@@ -35,8 +33,9 @@ pub(super) enum Claimed {
 }
 
 /// The right to fetch a block, until this is dropped.
+#[cfg_attr(not(unix), allow(dead_code, reason = "no claim is possible"))]
 pub(super) struct Claim {
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Drop for Claim {
@@ -48,13 +47,16 @@ impl Drop for Claim {
 
 #[cfg(unix)]
 mod unix {
-    use super::{CLAIM, Claim, Claimed, OWNER};
+    use super::{CLAIM, Claim, Claimed};
     use crate::source::private;
     use std::fs::{self, File, TryLockError};
     use std::io;
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
     use tempfile::NamedTempFile;
+
+    /// How a name of an owner begins.
+    const OWNER: &str = "owner-";
 
     /// The locked file of a process, or of one open cache in it. Dropping it deletes the file.
     pub(in super::super) struct Owner {

@@ -77,8 +77,10 @@ struct DiskState {
     since: u64,
     /// The size of the files that are being written: a count of the files does not see them yet.
     being_written: u64,
-    /// The number of processes that wrote to the folder when the files were last counted; 0 is taken for 1.
+    /// The number of processes that write to the folder, and the bytes written since the files were counted when these
+    /// processes were.
     sharers: u64,
+    sharers_at: u64,
 }
 
 /// A block that a read needs.
@@ -308,12 +310,14 @@ impl DiskCache {
     /// Reserves `size` bytes that are about to be written.
     fn make_room(&self, size: u64) -> io::Result<ReservedSpace<'_>> {
         let mut books = self.state();
-        let share = self.limit / 16 / books.sharers.max(1);
+        if books.sharers == 0 || books.since > books.sharers_at + self.limit / 256 {
+            (books.sharers, books.sharers_at) = (Owner::count(&self.folder), books.since);
+        }
+        let share = self.limit / 16 / books.sharers;
         if books.total + size > self.limit || books.since + size > share {
             let most = self.limit.saturating_sub(size + books.being_written);
             books.total = self.shrink_to(most)? + books.being_written;
-            books.since = 0;
-            books.sharers = Owner::count(&self.folder);
+            (books.since, books.sharers_at) = (0, 0);
         }
         if books.total + size > self.limit {
             return Err(io::ErrorKind::StorageFull.into());

@@ -146,7 +146,10 @@ impl Pace {
     async fn pause_within(&self, host: &Host, pause: Duration, cause: Cause) -> Result<(), Cause> {
         host.hold(cause.wait);
         let wait = host.retry();
-        let cause = if wait > pause { host.out_of_retries(cause) } else { cause };
+        let cause = match wait > pause {
+            true => Cause { text: host.out_of_retries(&cause.text), ..cause },
+            false => cause,
+        };
         let paused = self.pause(pause.max(wait), cause).await;
         match paused {
             Ok(()) => host.counts.retries.fetch_add(1, Ordering::Relaxed),

@@ -16,7 +16,6 @@
 //! meanwhile is an error that says so.
 
 use super::address::StoreAt;
-use super::cause::Cause;
 use super::latencies::Latencies;
 use super::options::HostLimits;
 use std::collections::HashMap;
@@ -122,15 +121,13 @@ impl Host {
             Some(permits) => permits.acquire_owned().await.ok(),
             None => None,
         };
-        let mut begin = self.state().begin();
-        loop {
-            sleep_until(begin).await;
-            // Another answer may have asked to wait meanwhile.
-            let held_until = self.state().held_until;
-            if held_until <= Instant::now() {
-                break;
-            }
-            begin = held_until + some_of(SPREAD);
+        let begin = self.state().begin();
+        sleep_until(begin).await;
+        // Another answer may have asked to wait meanwhile. Once is enough: a server that asks again and again would
+        // otherwise hold this request for ever.
+        let again = self.state().begin_again();
+        if let Some(begin) = again {
+            sleep_until(begin + some_of(SPREAD)).await;
         }
         self.begun(permit)
     }
@@ -174,16 +171,14 @@ impl Host {
         self.state().retries.left += 1.0;
     }
 
-    /// The cause of a range that failed while it waited for the retry budget.
-    pub(super) fn out_of_retries(&self, cause: Cause) -> Cause {
-        let share = self.state().limits.retry_budget * 100.0;
-        let text = format!(
-            "{}, and the retry budget of {} is spent: more than {share} % of its requests failed, so that more retries \
-             would not help it; try again later, send fewer requests (FUSELOOP_MAX_REQUESTS, \
-             FUSELOOP_REQUESTS_PER_SECOND), or raise FUSELOOP_RETRY_BUDGET",
-            cause.text, self.name
-        );
-        Cause { text, ..cause }
+    /// The text of a failure whose retry must wait for the budget.
+    pub(super) fn out_of_retries(&self, text: &str) -> String {
+        let (share, name) = (self.state().limits.retry_budget * 100.0, &self.name);
+        format!(
+            "{text}, and the retry budget of {name} is spent: more than {share} % of its requests failed, so that more \
+             retries would not help it; try again later, send fewer requests (FUSELOOP_MAX_REQUESTS, \
+             FUSELOOP_REQUESTS_PER_SECOND), or raise FUSELOOP_RETRY_BUDGET"
+        )
     }
 
     /// Remembers how long the first try of a range took.
@@ -235,6 +230,11 @@ impl HostState {
             self.next = begin + Duration::from_secs_f64(1.0 / f64::from(rate.get()));
         }
         begin
+    }
+
+    /// Returns when a request may begin that is held after its time; `None` if it is not.
+    fn begin_again(&mut self) -> Option<Instant> {
+        (self.held_until > Instant::now()).then(|| self.begin())
     }
 }
 

@@ -273,8 +273,7 @@ fn random_faults_are_got_over_within_the_default_budgets() {
 fn assert_each_once(server: &Server, len: u64) {
     let mut log: Vec<_> = server.take_log().into_iter().map(|asked| asked.range).collect();
     log.sort_by_key(|range| range.start);
-    let ends =
-        log.iter().fold(Some(0), |end, range| (end == Some(range.start)).then_some(range.end));
+    let ends = log.iter().try_fold(0, |end, range| (end == range.start).then_some(range.end));
     assert_eq!(ends, Some(len), "{log:?}");
 }
 
