@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// ```
 ///
 /// Budgets are per host: per bucket, or per host of a web address. Time that a request waits for `max_requests` or
-/// `requests_per_second` does not count for the [limits in time](self#limits-in-time).
+/// `requests_per_second` does not count for the [limits in time](super#limits-in-time).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RemoteOptions {
     /// Maximum number of requests in flight to a host; `None`, the default, for no maximum.
@@ -164,7 +164,7 @@ pub(super) fn current() -> Result<OpenWith, BoxError> {
 ///
 /// # Errors
 ///
-/// If a budget is not a share, the folder of the cache is refused (see [`remote`](self)), only one of `cache_dir` and
+/// If a budget is not a share, the folder of the cache is refused (see [`remote`](super)), only one of `cache_dir` and
 /// `cache_bytes` is set, or this process was forked from one that has read remote objects.
 pub fn set_options(options: &RemoteOptions) -> Result<(), Error> {
     runtime::check().map_err(|error| Error::boxed(error.into(), ErrorKind::Parameter))?;
