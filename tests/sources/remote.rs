@@ -461,7 +461,9 @@ fn the_environment_allows_hedges_and_they_end_requests_that_hang() {
     let [requests, retries, won] = numbers.collect::<Vec<usize>>().try_into().unwrap();
     // 100 ranges, the length of the object, and the hedges.
     assert!(requests >= 104 && retries == 0 && won >= 3, "{counts}");
-    assert_eq!(server.take_log().len() + server.heads(), requests);
+    // A hedge that is cancelled at once may not arrive.
+    let arrived = server.take_log().len() + server.heads();
+    assert!((104..=requests).contains(&arrived), "{arrived} of {counts}");
 }
 
 #[test]

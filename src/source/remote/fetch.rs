@@ -386,12 +386,18 @@ impl Fetcher {
         let mut again = vec![];
         {
             let mut first = pin!(self.go_on(range, bytes, pace));
-            if let Ok(outcome) = timeout(late, first.as_mut()).await {
-                return outcome;
-            }
-            let memory = again.try_reserve_exact((range.end - range.start) as usize);
-            let slot = memory.ok().and_then(|()| self.host.hedge());
-            let Some(_slot) = slot else { return first.await };
+            let _slot = loop {
+                if let Ok(outcome) = timeout(late, first.as_mut()).await {
+                    return outcome;
+                }
+                if again.try_reserve_exact((range.end - range.start) as usize).is_err() {
+                    return first.await;
+                }
+                // A budget that is spent may have a hedge later.
+                if let Some(slot) = self.host.hedge() {
+                    break slot;
+                }
+            };
             let mut own = Pace::begin(self.patience.period, self.patience.stall);
             let mut hedge = pin!(self.go_on(range, &mut again, &mut own));
             let outcome = poll_fn(|context| match first.as_mut().poll(context) {

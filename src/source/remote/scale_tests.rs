@@ -20,16 +20,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// An answer that does not come: longer than any test takes.
-const NEVER: Duration = Duration::from_secs(1000);
+/// An answer that does not come: longer than a test takes that passes.
+const NEVER: Duration = Duration::from_secs(100);
 
 /// The length of the ranges that are read.
 const LEN: u64 = 100_000;
 
 /// Limits without an end in time, so that only a hedge ends a range that is late.
 fn endless(host: HostLimits) -> FetchLimits {
-    let (stall, period) = (NEVER, NEVER);
-    FetchLimits { stall, period, host: HostLimits { ..host }, ..hasty() }
+    let (stall, period) = (NEVER * 10, NEVER * 10);
+    FetchLimits { stall, period, host, ..hasty() }
 }
 
 fn hedging(share: f64) -> HostLimits {
@@ -69,7 +69,7 @@ fn host(url: &str, limits: HostLimits) -> Arc<Host> {
 fn a_late_answer_is_replaced_by_that_of_a_hedge() {
     let (server, content) = (Server::start(), bytes(300 * LEN as usize, 30));
     let url = server.put("/a", content.clone());
-    let limits = endless(hedging(0.1));
+    let limits = endless(hedging(0.3));
     let object = Object::open_with(&url, limits, None).unwrap();
     // The first answers come: they tell what is late. Of the others, 2 % never come.
     let faults = Faults { seed: 3, late: (0.02, NEVER), failing: 0.0 };
@@ -86,8 +86,8 @@ fn a_late_answer_is_replaced_by_that_of_a_hedge() {
     assert!(late >= 3, "{late}");
     // A hedge may be late itself, but then the range would not have ended.
     assert!(won >= late && hedges >= won, "{late} late, {hedges} hedges, {won} won");
-    assert!(hedges <= 300 / 10, "{hedges}");
-    assert_eq!(asked, 300 + hedges);
+    assert!(hedges <= 300 * 3 / 10, "{hedges}");
+    assert!((300 + won..=300 + hedges).contains(&asked), "{asked}");
     assert_eq!(count(&host, |counts| &counts.retries), 0);
     // The requests that lost were cancelled.
     let begun = Instant::now();
@@ -114,7 +114,9 @@ fn hedges_are_a_share_of_the_requests_and_off_by_default() {
         read_all(&object, &content, 8);
         let hedges = count(&host(&url, limits.host), |counts| &counts.hedges);
         assert!(hedges <= (200.0 * share) as usize + 1, "{hedges}");
-        assert_eq!(server.take_log().len(), 200 + hedges);
+        // A hedge that is cancelled at once may not arrive.
+        let asked = server.take_log().len();
+        assert!((200..=200 + hedges).contains(&asked), "{asked}");
     }
     assert_eq!(HostLimits::default().hedge_budget, 0.0);
 }
@@ -146,7 +148,8 @@ fn a_hedge_that_fails_leaves_the_first_request_and_the_other_way_round() {
         assert!(hedges >= 2, "{hedges}");
         assert!(if first_fails { won >= 2 } else { won == 0 }, "{won} of {hedges}");
         assert_eq!(count(&host, |counts| &counts.retries), 0);
-        assert_eq!(server.take_log().len(), 42 + hedges);
+        let asked = server.take_log().len();
+        assert!((44..=42 + hedges).contains(&asked), "{asked}");
     }
 }
 
@@ -262,7 +265,7 @@ fn random_faults_are_got_over_within_the_default_budgets() {
     assert!(failed >= 20, "{failed}");
     let (hedges, retries) =
         (count(&host, |counts| &counts.hedges), count(&host, |counts| &counts.retries));
-    assert_eq!(asked, 200 + hedges + retries);
+    assert!((200 + retries..=200 + hedges + retries).contains(&asked), "{asked}");
     assert!(retries >= failed.saturating_sub(hedges) && retries <= 140, "{retries} of {failed}");
     assert!(hedges <= 11, "{hedges}");
 }
