@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from . import _arrow, _fuseloop
@@ -26,6 +27,7 @@ from .write import _adapted, _class_list, _specs_of
 
 __all__ = [
     "Array",
+    "RemoteStats",
     "Stream",
     "beton",
     "coco",
@@ -39,6 +41,8 @@ __all__ = [
     "masks",
     "mds",
     "open",
+    "remote_stats",
+    "set_remote",
     "table",
     "tar",
     "tfrecord",
@@ -952,3 +956,83 @@ def from_generator(
 def _from_generator(f: Any, fields: Any, samples: int, threads: tuple[int, int], name: str) -> Dataset:
     producers, capacity = threads
     return from_generator(f, fields, samples, producers=producers, capacity=capacity, name=name)
+
+
+# Remote objects
+
+
+def set_remote(
+    *,
+    max_requests: int | None = None,
+    requests_per_second: int | None = None,
+    retry_budget: float | None = None,
+    hedge_budget: float | None = None,
+    cache_dir: _PathLike | None = None,
+    cache_bytes: int | str | None = None,
+) -> None:
+    """Sets how this process reads remote objects that are opened from now on.
+
+    An argument that is left out has the value of its variable in the environment, such as ``FUSELOOP_MAX_REQUESTS``, which
+    also reaches the processes that this one starts. Budgets are per host: per bucket, or per host of a web address.
+
+    Args:
+        max_requests: Maximum number of requests in flight to a host, by default without a maximum.
+        requests_per_second: Maximum number of requests per second to a host, by default without a maximum.
+        retry_budget: The number of retries per request, by default 0.2. The first hundred retries, and one per second,
+            are always allowed.
+        hedge_budget: The number of hedges per request, by default 0: a range that takes longer than 95 % of recent ones
+            is requested a second time, the first answer is used, and the other request is cancelled.
+        cache_dir: The folder of a cache that all processes of a machine may share, by default none.
+        cache_bytes: Maximum size of the cache, such as ``"500GB"``.
+
+    >>> import fuseloop as fl
+    >>> fl.sources.set_remote(max_requests=32, hedge_budget=0.05)
+    """
+    given: dict[str, Any] = {}
+    if max_requests is not None:
+        given["max_requests"] = _whole("max_requests", max_requests, 1)
+    if requests_per_second is not None:
+        given["requests_per_second"] = _whole("requests_per_second", requests_per_second, 1)
+    for name, budget in (("retry_budget", retry_budget), ("hedge_budget", hedge_budget)):
+        if budget is not None:
+            if not isinstance(budget, (int, float)) or not 0 <= budget <= 1:
+                raise ConfigError(f"{name} is {budget!r}, expected a share from 0 to 1")
+            given[name] = float(budget)
+    if cache_dir is not None:
+        given["cache_dir"] = os.fspath(cache_dir)
+    if cache_bytes is not None:
+        given["cache_bytes"] = _bytes("cache_bytes", cache_bytes)
+    _fuseloop.set_remote(given)
+
+
+@dataclass(frozen=True)
+class RemoteStats:
+    """What this process has requested of remote objects so far.
+
+    Attributes:
+        requests: The number of requests, retries and hedges included.
+        bytes: The number of bytes of objects that arrived and were used.
+        retries: The number of requests that were sent again because one failed.
+        hedges: The number of second requests for ranges that were late.
+        hedges_won: The number of hedges whose answer came first.
+        cached_bytes: The number of bytes read from the folder of the cache.
+        awaited_blocks: The number of blocks that another process, or another thread, fetched while this one waited.
+    """
+
+    requests: int
+    bytes: int
+    retries: int
+    hedges: int
+    hedges_won: int
+    cached_bytes: int
+    awaited_blocks: int
+
+
+def remote_stats() -> RemoteStats:
+    """Returns what this process has requested of remote objects so far.
+
+    >>> import fuseloop as fl
+    >>> fl.sources.remote_stats().hedges
+    0
+    """
+    return RemoteStats(**_fuseloop.remote_stats())

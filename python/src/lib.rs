@@ -23,6 +23,7 @@ mod loader;
 mod memory;
 mod preview;
 mod registry;
+mod remote;
 mod rows;
 mod settings;
 mod sources;
@@ -58,6 +59,8 @@ mod _fuseloop {
     use super::preview::{Sheet, inspect, preview};
     #[pymodule_export]
     use super::registry::{_panic, bucket_sizes, check_op, check_ops, registry};
+    #[pymodule_export]
+    use super::remote::{remote_stats, set_remote};
     #[pymodule_export]
     use super::sources::{
         arrays_dataset, arrow_dataset, generated_dataset, join, open_annotated, open_beton,

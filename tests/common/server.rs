@@ -4,13 +4,14 @@
 //! bucket as S3 does, a few on a page.
 
 use std::collections::HashMap;
+use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The server's reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,50 @@ pub enum Answer {
     Drip,
     /// The head never ends.
     Headers,
+    /// The server waits this long before it answers well, unless the client closes the connection.
+    Late(Duration),
+    /// The server waits this long, then answers with this status.
+    LateStatus(Duration, u16),
+    /// The server answers 503 and asks to wait this many seconds.
+    Busy(u32),
+}
+
+/// Random faults: a share of the requests is slow, and a share fails. The same seed gives the same faults to the same
+/// numbers of requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub seed: u64,
+    /// The share of requests that are late, and how late.
+    pub late: (f64, Duration),
+    /// The share of requests that fail: by 500, 503, a connection that is closed in the body, or a short body.
+    pub failing: f64,
+}
+
+impl Faults {
+    /// Returns the reaction to a request.
+    pub fn answer(&self, asked: &Asked) -> Answer {
+        // SplitMix64, twice: of the seed and of the number of the request.
+        let mix = |word: u64| {
+            let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            word ^ (word >> 31)
+        };
+        let word = mix(mix(self.seed.wrapping_add(1)) ^ asked.number as u64);
+        let chance = (word >> 11) as f64 / (1u64 << 53) as f64;
+        let len = (asked.range.end - asked.range.start) as usize;
+        if chance < self.late.0 {
+            return Answer::Late(self.late.1);
+        }
+        if chance >= self.late.0 + self.failing {
+            return Answer::Well;
+        }
+        match word % 4 {
+            0 => Answer::Status(500),
+            1 => Answer::Status(503),
+            2 => Answer::Cut(len / 2),
+            _ => Answer::Short(len / 2),
+        }
+    }
 }
 
 /// The most keys on a page of a list.
@@ -61,6 +106,10 @@ struct Shared {
     head_status: Mutex<Option<u16>>,
     choose: Mutex<Arc<Choose>>,
     log: Mutex<Vec<Asked>>,
+    /// The reactions to the requests in `log`.
+    answers: Mutex<Vec<Answer>>,
+    /// The number of requests that their client cancelled before the answer.
+    cancelled: AtomicUsize,
     /// The queries of the requests for lists.
     lists: Mutex<Vec<String>>,
     /// The status of responses with lists, if not a success.
@@ -94,6 +143,8 @@ impl Server {
             head_status: Mutex::default(),
             choose: Mutex::new(Arc::new(Box::new(|_| Answer::Well))),
             log: Mutex::default(),
+            answers: Mutex::default(),
+            cancelled: AtomicUsize::new(0),
             lists: Mutex::default(),
             list_status: Mutex::default(),
             heads: AtomicUsize::new(0),
@@ -167,7 +218,18 @@ impl Server {
 
     /// The requests for bytes since the last call.
     pub fn take_log(&self) -> Vec<Asked> {
+        lock(&self.shared.answers).clear();
         std::mem::take(&mut lock(&self.shared.log))
+    }
+
+    /// The reactions to the requests for bytes since the last call of `take_log`.
+    pub fn answers(&self) -> Vec<Answer> {
+        lock(&self.shared.answers).clone()
+    }
+
+    /// The number of late or hanging requests that their client cancelled.
+    pub fn cancelled(&self) -> usize {
+        self.shared.cancelled.load(Ordering::Relaxed)
     }
 
     pub fn heads(&self) -> usize {
@@ -252,11 +314,16 @@ impl Shared {
                 let status = format!("{status} As told for request {number}");
                 plain(stream, &status, "content-length: 6\r\n", b"secret")
             }
-            Answer::Hang => {
-                while !self.stopping.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_millis(5));
-                }
+            Answer::Hang => self.outlasts(stream, Duration::MAX).map(|_| false),
+            Answer::Busy(seconds) => {
+                let lines = format!("retry-after: {seconds}\r\ncontent-length: 0\r\n");
+                plain(stream, "503 Slow Down", &lines, b"")
+            }
+            Answer::Late(time) | Answer::LateStatus(time, _) if !self.outlasts(stream, time)? => {
                 Ok(false)
+            }
+            Answer::LateStatus(_, status) => {
+                plain(stream, &format!("{status} As told"), "content-length: 0\r\n", b"")
             }
             Answer::Headers => {
                 stream.write_all(b"HTTP/1.1 206 Partial Content\r\n")?;
@@ -279,6 +346,32 @@ impl Shared {
             }
             _ => self.send_part(stream, answer, &version, &range, &bytes),
         }
+    }
+
+    /// Waits; returns false if the client closes the connection or the server ends first.
+    fn outlasts(&self, stream: &TcpStream, time: Duration) -> io::Result<bool> {
+        let begun = Instant::now();
+        stream.set_read_timeout(Some(Duration::from_millis(5)))?;
+        while begun.elapsed() < time {
+            if self.stopping.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            match stream.peek(&mut [0]) {
+                Ok(0) => {
+                    self.cancelled.fetch_add(1, Ordering::Relaxed);
+                    return Ok(false);
+                }
+                // A request that follows another is not sent before its answer.
+                Ok(_) => thread::sleep(Duration::from_millis(5)),
+                Err(error) if matches!(error.kind(), WouldBlock | TimedOut) => {}
+                Err(error) => {
+                    self.cancelled.fetch_add(1, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        stream.set_read_timeout(None)?;
+        Ok(true)
     }
 
     /// A page of the list of a bucket, in S3's XML.
@@ -326,7 +419,9 @@ impl Shared {
         log.push(asked.clone());
         drop(log);
         let choose = Arc::clone(&lock(&self.choose));
-        (number, choose(&asked))
+        let answer = choose(&asked);
+        lock(&self.answers).push(answer);
+        (number, answer)
     }
 
     /// Sends a range, with the faults of `answer`.

@@ -4,7 +4,7 @@
 //! The settings of the environment are tested in child processes, each with its own environment.
 
 use crate::common::dataset;
-use crate::common::server::{Answer, Server};
+use crate::common::server::{Answer, Asked, Server};
 use fuseloop::internals::assert_says;
 use fuseloop::internals::source::beton::PagedBeton;
 use fuseloop::ops::{Resize, ops};
@@ -14,7 +14,7 @@ use fuseloop::{Loader, Order, SampleId};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The environment variables that give a child the URL to read, and a file with the expected bytes.
 const URL: &str = "FUSELOOP_TEST_URL";
@@ -83,7 +83,14 @@ fn child_of(test: &str, url: &str, file: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]).env(URL, url).env(FILE, file);
     let others = ["FUSELOOP_ALLOW_REDIRECTS", "HTTP_PROXY", "http_proxy"];
-    for name in ["FUSELOOP_CACHE_DIR", "FUSELOOP_CACHE_BYTES"].into_iter().chain(others) {
+    let budgets = [
+        "FUSELOOP_MAX_REQUESTS",
+        "FUSELOOP_REQUESTS_PER_SECOND",
+        "FUSELOOP_RETRY_BUDGET",
+        "FUSELOOP_HEDGE_BUDGET",
+    ];
+    let cache = ["FUSELOOP_CACHE_DIR", "FUSELOOP_CACHE_BYTES"];
+    for name in cache.into_iter().chain(others).chain(budgets) {
         command.env_remove(name);
     }
     command
@@ -108,6 +115,8 @@ fn child_reads() {
         let count = object.read_at(&mut bytes, start as u64).unwrap();
         assert!(count > 0 && bytes[..count] == want[start..start + count]);
     }
+    let remote::RemoteStats { requests, retries, hedges_won, .. } = remote::stats();
+    println!("<{requests} requests, {retries} retries, {hedges_won} hedges won>");
 }
 
 /// Prints what a dataset is. Does nothing unless another test starts it.
@@ -366,4 +375,117 @@ fn the_folder_of_processes_that_are_killed_is_whole() {
     server.take_log();
     run(&mut cached()).unwrap();
     assert_eq!(server.take_log(), []);
+}
+
+/// Asserts that the ranges of these requests, in order, are all bytes of an object, each once.
+fn assert_each_once(mut asked: Vec<Asked>, len: u64) {
+    asked.sort_by_key(|asked| asked.range.start);
+    let end = asked
+        .iter()
+        .try_fold(0, |end, asked| (end == asked.range.start).then_some(asked.range.end));
+    assert_eq!(end, Some(len), "{asked:?}");
+}
+
+/// The ranks of a machine that share a folder: one download per machine.
+#[test]
+fn processes_that_share_a_folder_fetch_each_block_once() {
+    let (server, file) = (Server::start(), file(5_000_000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    server.latency(Duration::from_millis(2));
+    let ranks: Vec<_> = (0..8)
+        .map(|_| {
+            let mut command = child(&url, file.path());
+            command
+                .env("FUSELOOP_CACHE_DIR", folder.path())
+                .env("FUSELOOP_CACHE_BYTES", "1000000000");
+            command.stdout(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for mut rank in ranks {
+        assert!(rank.wait().unwrap().success());
+    }
+    assert_each_once(server.take_log(), 5_000_000);
+}
+
+/// A process is killed while it fetches a block that another one waits for.
+#[cfg(unix)]
+#[test]
+fn the_block_of_a_process_that_is_killed_is_fetched_by_one_that_waits() {
+    let (server, file) = (Server::start(), file(2_000_000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let rank = || {
+        let mut command = child(&url, file.path());
+        command.env("FUSELOOP_CACHE_DIR", folder.path()).env("FUSELOOP_CACHE_BYTES", "1000000000");
+        command.stdout(Stdio::null()).spawn().unwrap()
+    };
+    server.answer(|asked| if asked.number == 0 { Answer::Hang } else { Answer::Well });
+    let wait_for = |is_so: &mut dyn FnMut() -> bool| {
+        let begun = Instant::now();
+        while !is_so() {
+            // Less than the minute for which a process that hangs is waited for.
+            assert!(begun.elapsed() < Duration::from_secs(40), "nothing happens");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut first = rank();
+    wait_for(&mut || !server.answers().is_empty());
+    let mut others = [rank(), rank(), rank()];
+    wait_for(&mut || server.heads() == 4);
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(server.answers(), [Answer::Hang], "the others wait");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    for other in &mut others {
+        wait_for(&mut || other.try_wait().unwrap().is_some());
+        assert!(other.wait().unwrap().success());
+    }
+    assert_each_once(server.take_log().split_off(1), 2_000_000);
+}
+
+/// Some answers never come. A request without a byte for 15 seconds would be sent again, and count as a retry.
+#[test]
+fn the_environment_allows_hedges_and_they_end_requests_that_hang() {
+    let (server, file) = (Server::start(), file(5_000_000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    server.answer(|asked| match asked.number {
+        40 | 60 | 80 => Answer::Hang,
+        _ => Answer::Well,
+    });
+    let output = child(&url, file.path()).env("FUSELOOP_HEDGE_BUDGET", "0.2").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let counts = text.split_once('<').unwrap().1.split_once('>').unwrap().0;
+    let numbers = counts.split(' ').filter_map(|word| word.parse().ok());
+    let [requests, retries, won] = numbers.collect::<Vec<usize>>().try_into().unwrap();
+    // 100 ranges, the length of the object, and the hedges.
+    assert!(requests >= 104 && retries == 0 && won >= 3, "{counts}");
+    // A hedge that is cancelled at once may not arrive.
+    let arrived = server.take_log().len() + server.heads();
+    assert!((104..=requests).contains(&arrived), "{arrived} of {counts}");
+}
+
+#[test]
+fn a_variable_that_is_no_budget_is_an_error_that_names_it() {
+    let (server, file) = (Server::start(), file(1000));
+    let url = server.put("/a", std::fs::read(file.path()).unwrap());
+    for (name, value, says) in [
+        (
+            "FUSELOOP_MAX_REQUESTS",
+            "0",
+            "FUSELOOP_MAX_REQUESTS is \"0\", expected a number of 1 or more",
+        ),
+        ("FUSELOOP_REQUESTS_PER_SECOND", "x", "expected a number of 1 or more"),
+        (
+            "FUSELOOP_HEDGE_BUDGET",
+            "5 %",
+            "FUSELOOP_HEDGE_BUDGET is \"5 %\", expected a share such as 0.05",
+        ),
+        ("FUSELOOP_RETRY_BUDGET", "5", "retry_budget is 5, expected a share from 0 to 1"),
+    ] {
+        let refusal = run(child(&url, file.path()).env(name, value)).unwrap_err();
+        assert_says(&refusal, [says]);
+    }
+    assert_eq!(server.heads(), 0);
 }

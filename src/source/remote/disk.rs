@@ -5,13 +5,15 @@
 //!        |   └ key: SHA-256 of (address, length, date, ETag) and the block's number: no name is a path
 //!        └ 256 folders
 //! folder/3f/part-x1y2   being written: renamed when whole; an hour old, it is somebody's who was killed
+//! folder/3f/claim-3f9a..e1   being fetched, by the process that it names: [`claims`](super::claims)
 //! ```
 //!
 //! | | |
 //! |--------|-------------------------------------------------------------------------------------|
 //! | block  | 256 KiB of an object; the last block of an object may be shorter                      |
+//! | fetch  | of all processes that use the folder, one fetches a block, and the others wait until it is there, its process has ended, or a minute has passed without a block |
 //! | use    | a read sets the file's date; the oldest files are deleted first, until a sixteenth of the limit is free |
-//! | limit  | the files are counted again each time a sixteenth of the limit was written, so each of several processes may exceed the limit by that much |
+//! | limit  | the files are counted again each time a sixteenth of the limit was written by all processes together, so the limit may be exceeded by that much |
 //! | damage | a file that is too short, or has another key or checksum, is deleted and its block fetched again |
 //! | kind   | a block is a regular file: a link, a FIFO or a device at its path is not read but replaced |
 //! | owner  | the folder and its files belong to the user of this process, and no other user may write to them: otherwise the folder is refused, and a file is replaced |
@@ -23,16 +25,19 @@
 //! the folder keep other users out.
 
 use super::cause::Cause;
+use super::claims::{self, CLAIM, Claim, Claimed, Owner};
 use super::fetch::{FetchError, Fetcher};
-use crate::source::{BoxError, private};
+use crate::source::private;
 use ring::digest::{Context, Digest, SHA256, SHA256_OUTPUT_LEN};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
+use tokio::time::{Instant, sleep};
 
 /// The size of a block: two and a half images of 100 KB. A read fetches at most one extra block at each
 /// of its ends.
@@ -44,15 +49,24 @@ const MAGIC: &[u8; 8] = b"FLBLOCK2";
 const HEAD: usize = MAGIC.len() + 32 + 32;
 
 /// A temporary file older than this belongs to a process that was killed.
-const ABANDONED: Duration = Duration::from_secs(3600);
+pub(super) const ABANDONED: Duration = Duration::from_secs(3600);
 
 const PART: &str = "part-";
+
+/// The first pause of a process that waits for blocks of another, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+
+/// The number of bytes read from caches, and of blocks that others fetched while a read waited for them.
+pub(super) static CACHED_BYTES: AtomicU64 = AtomicU64::new(0);
+pub(super) static AWAITED_BLOCKS: AtomicU64 = AtomicU64::new(0);
 
 /// The cache in one folder.
 pub(super) struct DiskCache {
     folder: PathBuf,
     limit: u64,
     state: Mutex<DiskState>,
+    /// The owner of this process's claims, from the first block on that is fetched.
+    owner: OnceLock<Option<Owner>>,
 }
 
 #[derive(Default)]
@@ -63,6 +77,19 @@ struct DiskState {
     since: u64,
     /// The size of the files that are being written: a count of the files does not see them yet.
     being_written: u64,
+    /// The number of processes that write to the folder, and the bytes written since the files were counted when these
+    /// processes were.
+    sharers: u64,
+    sharers_at: u64,
+}
+
+/// A block that a read needs.
+enum Needed {
+    Here(Vec<u8>),
+    /// The caller fetches it, under this claim if claims are possible.
+    Mine(Option<Claim>),
+    /// Another process, or another thread, fetches it.
+    Taken,
 }
 
 /// Space reserved for a file until the file has its final name.
@@ -95,29 +122,6 @@ impl ObjectKey {
     }
 }
 
-/// Opens the folder that the environment names, if it names one.
-///
-/// # Errors
-///
-/// If the folder can't be created, or no size is set.
-pub(super) fn of_environment() -> Result<Option<Arc<DiskCache>>, BoxError> {
-    static DISK: OnceLock<Result<Option<Arc<DiskCache>>, String>> = OnceLock::new();
-    let of_words = || {
-        let Some(folder) = std::env::var_os("FUSELOOP_CACHE_DIR").filter(|dir| !dir.is_empty())
-        else {
-            return Ok(None);
-        };
-        let limit = std::env::var("FUSELOOP_CACHE_BYTES").unwrap_or_default();
-        let limit = limit.parse().map_err(|_| {
-            format!("FUSELOOP_CACHE_BYTES is {limit:?}, expected a number of bytes")
-        })?;
-        let disk = DiskCache::open(Path::new(&folder), limit);
-        let disk = disk.map_err(|error| format!("FUSELOOP_CACHE_DIR {folder:?}: {error}"))?;
-        Ok(Some(Arc::new(disk)))
-    };
-    DISK.get_or_init(of_words).clone().map_err(Into::into)
-}
-
 impl DiskCache {
     /// Opens the cache in `folder`.
     ///
@@ -128,13 +132,14 @@ impl DiskCache {
         private::create_folder(folder)?;
         private::check_folder(folder)?;
         let folder = folder.canonicalize()?;
-        let disk = Self { folder, limit, state: Mutex::default() };
+        let disk = Self { folder, limit, state: Mutex::default(), owner: OnceLock::new() };
         let total = disk.shrink_to(limit)?;
         disk.state().total = total;
         Ok(disk)
     }
 
-    /// Reads a range of an object: from the folder, or by a request for blocks that are not there.
+    /// Reads a range of an object: from the folder, or by a request for blocks that are not there. Blocks that another
+    /// process fetches are waited for.
     pub(super) async fn get(
         self: &Arc<Self>,
         fetcher: &Fetcher,
@@ -145,35 +150,118 @@ impl DiskCache {
             return Ok(vec![]);
         }
         let size = fetcher.version().len;
-        let first = range.start / BLOCK;
-        let numbers = first..range.end.div_ceil(BLOCK);
-        let found = {
-            let (disk, key) = (Arc::clone(self), key.clone());
-            let load = move || numbers.map(|number| disk.load(&key, number, size)).collect();
-            let found: Vec<_> = elsewhere(load).await.map_err(|e| fetcher.failed(&range, &e))?;
-            found
-        };
-        let mut all = vec![];
-        let memory = all.try_reserve_exact((range.end - range.start) as usize);
+        let (mut all, len) = (vec![], (range.end - range.start) as usize);
+        let memory = all.try_reserve_exact(len);
         memory.map_err(|_| fetcher.failed(&range, &Cause::no_memory()))?;
-        let mut number = first;
-        for run in found.chunk_by(|a, b| a.is_none() && b.is_none()) {
-            let next = number + run.len() as u64;
-            let bytes = number * BLOCK..(next * BLOCK).min(size);
-            let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
-            let part = (wanted.start - bytes.start) as usize..(wanted.end - bytes.start) as usize;
-            if let [Some(block)] = run {
-                all.extend_from_slice(&block[part]);
-            } else {
-                let fetched = fetcher.get(bytes).await?;
-                all.extend_from_slice(&fetched[part]);
-                let (disk, key) = (Arc::clone(self), key.clone());
-                let saved = elsewhere(move || disk.save_all(&key, number, &fetched)).await;
-                saved.map_err(|e| fetcher.failed(&range, &e))?;
+        all.resize(len, 0);
+        let mut missing: Vec<u64> = (range.start / BLOCK..range.end.div_ceil(BLOCK)).collect();
+        let (mut waits_since, mut pause) = (Instant::now(), PAUSES.0);
+        let mut is_waiting = false;
+        loop {
+            // A process that makes no progress, although it is alive, is not waited for any longer.
+            let may_wait = waits_since.elapsed() < fetcher.patience();
+            let (disk, key_, numbers) = (Arc::clone(self), key.clone(), missing);
+            let find = move || disk.find(&key_, &numbers, size, may_wait);
+            let found = elsewhere(find).await.map_err(|e| fetcher.failed(&range, &e))?;
+            let before = found.len();
+            missing = self.take(fetcher, key, found, &range, &mut all, is_waiting).await?;
+            if missing.is_empty() {
+                return Ok(all);
             }
-            number = next;
+            if missing.len() < before {
+                (waits_since, pause) = (Instant::now(), PAUSES.0);
+            }
+            is_waiting = true;
+            sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
         }
-        Ok(all)
+    }
+
+    /// Copies the blocks that are here, and fetches those that the caller claimed, neighbours in one request. Returns the
+    /// numbers of the others.
+    async fn take(
+        self: &Arc<Self>,
+        fetcher: &Fetcher,
+        key: &ObjectKey,
+        found: Vec<(u64, Needed)>,
+        range: &Range<u64>,
+        all: &mut [u8],
+        is_waiting: bool,
+    ) -> Result<Vec<u64>, FetchError> {
+        let size = fetcher.version().len;
+        let mut copy = |bytes: &[u8], start: u64| {
+            let wanted = range.start.max(start)..range.end.min(start + bytes.len() as u64);
+            let len = (wanted.end - wanted.start) as usize;
+            let (from, to) =
+                ((wanted.start - start) as usize, (wanted.start - range.start) as usize);
+            all[to..to + len].copy_from_slice(&bytes[from..from + len]);
+            len as u64
+        };
+        let (mut taken, mut runs) = (vec![], Vec::<(Range<u64>, Vec<Claim>)>::new());
+        for (number, needed) in found {
+            match needed {
+                Needed::Taken => taken.push(number),
+                Needed::Here(block) => {
+                    CACHED_BYTES.fetch_add(copy(&block, number * BLOCK), Ordering::Relaxed);
+                    AWAITED_BLOCKS.fetch_add(u64::from(is_waiting), Ordering::Relaxed);
+                }
+                Needed::Mine(claim) => match runs.last_mut() {
+                    Some((run, claims)) if run.end == number => {
+                        run.end += 1;
+                        claims.extend(claim);
+                    }
+                    _ => runs.push((number..number + 1, claim.into_iter().collect())),
+                },
+            }
+        }
+        for (run, claims) in runs {
+            let bytes = run.start * BLOCK..(run.end * BLOCK).min(size);
+            let fetched = fetcher.get(bytes).await?;
+            copy(&fetched, run.start * BLOCK);
+            let (disk, key) = (Arc::clone(self), key.clone());
+            let save = move || {
+                disk.save_all(&key, run.start, &fetched);
+                drop(claims);
+            };
+            elsewhere(save).await.map_err(|e| fetcher.failed(range, &e))?;
+        }
+        Ok(taken)
+    }
+
+    /// Reads the blocks that are here, and claims the others.
+    fn find(
+        &self,
+        key: &ObjectKey,
+        numbers: &[u64],
+        size: u64,
+        may_wait: bool,
+    ) -> Vec<(u64, Needed)> {
+        let find = |number| match self.load(key, number, size) {
+            Some(block) => Needed::Here(block),
+            None => self.claim(key, number, size, may_wait),
+        };
+        numbers.iter().map(|&number| (number, find(number))).collect()
+    }
+
+    fn claim(&self, key: &ObjectKey, number: u64, size: u64, may_wait: bool) -> Needed {
+        let path = self.path(&key.block(number));
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Needed::Mine(None);
+        };
+        let Some(owner) = self.owner.get_or_init(|| Owner::new(&self.folder)) else {
+            return Needed::Mine(None);
+        };
+        // A folder that can't be created is the cause of a claim that is not possible.
+        let _ = private::create_folder(folder);
+        match owner.claim(folder, &name.to_string_lossy()) {
+            Claimed::Taken if may_wait => Needed::Taken,
+            Claimed::Taken => Needed::Mine(None),
+            // Its last owner may have stored the block after this caller looked for it.
+            Claimed::Mine(claim) => match self.load(key, number, size) {
+                Some(block) => Needed::Here(block),
+                None => Needed::Mine(claim),
+            },
+        }
     }
 
     /// Reads a block, if its file is complete.
@@ -222,10 +310,14 @@ impl DiskCache {
     /// Reserves `size` bytes that are about to be written.
     fn make_room(&self, size: u64) -> io::Result<ReservedSpace<'_>> {
         let mut books = self.state();
-        if books.total + size > self.limit || books.since + size > self.limit / 16 {
+        if books.sharers == 0 || books.since > books.sharers_at + self.limit / 256 {
+            (books.sharers, books.sharers_at) = (Owner::count(&self.folder), books.since);
+        }
+        let share = self.limit / 16 / books.sharers;
+        if books.total + size > self.limit || books.since + size > share {
             let most = self.limit.saturating_sub(size + books.being_written);
             books.total = self.shrink_to(most)? + books.being_written;
-            books.since = 0;
+            (books.since, books.sharers_at) = (0, 0);
         }
         if books.total + size > self.limit {
             return Err(io::ErrorKind::StorageFull.into());
@@ -294,7 +386,12 @@ impl CachedFile {
     /// `None` if the file does not belong to the cache, or was left by a killed process and is deleted.
     fn of(entry: &fs::DirEntry) -> Option<Self> {
         let name = entry.file_name();
-        let is_part = name.to_str().is_some_and(|name| name.starts_with(PART));
+        let begins = |with| name.to_str().is_some_and(|name| name.starts_with(with));
+        let is_part = begins(PART);
+        if begins(CLAIM) && claims::is_old(&entry.path()) {
+            let _ = fs::remove_file(entry.path());
+            return None;
+        }
         let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         let used = data.modified().ok()?;
         if is_part && used.elapsed().is_ok_and(|age| age > ABANDONED) {

@@ -7,6 +7,9 @@
 //!                       go on at byte n
 //! ```
 //!
+//! A first try that is late may be sent a second time, if the budgets of its [`host`](super::host) allow it: the whole
+//! range that arrives first is used, and the other request is cancelled.
+//!
 //! Retries continue only while the range makes progress: in each 60 seconds ([`FetchLimits::period`]) 64
 //! KiB of it, or its end, must arrive. This one rule ends a request to a server that is down, that
 //! hangs, or that sends too slowly.
@@ -17,6 +20,8 @@
 
 use super::address::{Address, StoreAt};
 use super::cause::Cause;
+use super::host::{Host, Slot};
+use super::options::HostLimits;
 use super::stores::{self, Store};
 use crate::source::Escaped;
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, ObjectStore};
@@ -25,8 +30,10 @@ use std::future::{Future, poll_fn};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -48,6 +55,8 @@ pub(super) struct FetchLimits {
     pub(super) period: Duration,
     /// The pause after the first try; it doubles after each further try.
     pub(super) pause: Duration,
+    /// The limits on all requests to a host.
+    pub(super) host: HostLimits,
 }
 
 impl Default for FetchLimits {
@@ -61,6 +70,7 @@ impl Default for FetchLimits {
             opening: Duration::from_secs(30),
             period: Duration::from_secs(60),
             pause: Duration::from_millis(100),
+            host: HostLimits::default(),
         }
     }
 }
@@ -132,6 +142,33 @@ impl Pace {
         Ok(())
     }
 
+    /// Pauses between two tries, as [`pause`](Self::pause) does, and for the retry budget of the host.
+    async fn pause_within(&self, host: &Host, pause: Duration, cause: Cause) -> Result<(), Cause> {
+        host.hold(cause.wait);
+        let wait = host.retry();
+        let cause = match wait > pause {
+            true => Cause { text: host.out_of_retries(&cause.text), ..cause },
+            false => cause,
+        };
+        let paused = self.pause(pause.max(wait), cause).await;
+        match paused {
+            Ok(()) => host.counts.retries.fetch_add(1, Ordering::Relaxed),
+            Err(cause) => {
+                host.not_retried();
+                return Err(cause);
+            }
+        };
+        Ok(())
+    }
+
+    /// Waits until a request may begin. This time is not part of the period.
+    async fn slot(&mut self, host: &Host) -> Slot {
+        let asked = Instant::now();
+        let slot = host.slot().await;
+        self.begun += asked.elapsed();
+        slot
+    }
+
     fn too_slow(&self, len: usize) -> Cause {
         let (came, seconds) = (len - self.before, self.period.as_secs_f32());
         let text = match came {
@@ -154,14 +191,26 @@ pub(super) struct Tries<'a> {
     name: &'a (dyn fmt::Display + Sync),
     patience: FetchLimits,
     pub(super) pace: Pace,
+    host: Arc<Host>,
     failed: u32,
 }
 
 impl<'a> Tries<'a> {
     /// Begins; [`FetchLimits::opening`] is the time for all tries together.
-    pub(super) fn begin(name: &'a (dyn fmt::Display + Sync), patience: FetchLimits) -> Self {
+    pub(super) fn begin(
+        name: &'a (dyn fmt::Display + Sync),
+        store: &StoreAt,
+        patience: FetchLimits,
+    ) -> Self {
         let pace = Pace::begin(patience.opening, patience.stall);
-        Self { name, patience, pace, failed: 0 }
+        let host = Host::of(store, patience.host);
+        host.asked();
+        Self { name, patience, pace, host, failed: 0 }
+    }
+
+    /// Waits until the request may begin.
+    pub(super) async fn slot(&mut self) -> Slot {
+        self.pace.slot(&self.host).await
     }
 
     /// Notes a try that failed, and pauses before the next.
@@ -176,7 +225,10 @@ impl<'a> Tries<'a> {
             _ => self.patience.tries(&cause),
         };
         let paused = match self.failed < tries {
-            true => self.pace.pause(pause(self.patience.pause, self.failed), cause).await,
+            true => {
+                let pause = pause(self.patience.pause, self.failed);
+                self.pace.pause_within(&self.host, pause, cause).await
+            }
             false => Err(cause),
         };
         paused.map_err(|cause| FetchError::of(&self.name, &cause, &self.pace.tried(self.failed)))
@@ -192,6 +244,7 @@ pub(super) struct Fetcher {
     address: Address,
     version: Version,
     patience: FetchLimits,
+    host: Arc<Host>,
 }
 
 /// Distinguishes an object from one that was later written over it.
@@ -222,7 +275,8 @@ impl Fetcher {
     pub(super) async fn open(address: Address, patience: FetchLimits) -> Result<Self, FetchError> {
         let store = stores::store(&address.store);
         let store = store.map_err(|cause| FetchError::of(&address, &cause, ""))?;
-        let mut tries = Tries::begin(&address, patience);
+        let mut tries = Tries::begin(&address, &address.store, patience);
+        let host = Arc::clone(&tries.host);
         let version = loop {
             let options = match address.store {
                 StoreAt::Hub { .. } => {
@@ -230,12 +284,20 @@ impl Fetcher {
                 }
                 _ => GetOptions { head: true, ..GetOptions::default() },
             };
-            match answer(&*store, &address, options, &tries.pace, 0).await {
+            let slot = tries.slot().await;
+            let answer = answer(&*store, &address, options, &tries.pace, 0).await;
+            drop(slot);
+            match answer {
                 Ok(answer) => break Version::of(&answer.meta),
                 Err(cause) => tries.failed(cause).await?,
             }
         };
-        Ok(Self { store, address, version, patience })
+        Ok(Self { store, address, version, patience, host })
+    }
+
+    /// How long a range may make no progress.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience.period
     }
 
     pub(super) fn version(&self) -> &Version {
@@ -265,20 +327,94 @@ impl Fetcher {
         if count.is_err() || count.is_ok_and(|count| bytes.try_reserve_exact(count).is_err()) {
             return Err(self.failed(&range, &Cause::no_memory()));
         }
+        self.host.asked();
+        let mut slot = self.host.slot().await;
         let mut pace = Pace::begin(self.patience.period, self.patience.stall);
         let mut tried = 0;
         loop {
             tried += 1;
-            let cause = match self.go_on(&range, &mut bytes, &mut pace).await {
-                Ok(()) => return Ok(bytes),
+            let outcome = self.attempt(&range, &mut bytes, &mut pace).await;
+            // Others may begin during the pause.
+            drop(slot);
+            let cause = match outcome {
+                Ok(()) => {
+                    self.host.counts.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                    return Ok(bytes);
+                }
                 Err(cause) => cause,
             };
             if tried >= self.patience.tries(&cause) {
                 return Err(self.error(&range, &pace.tried(tried), &cause));
             }
-            let paused = pace.pause(pause(self.patience.pause, tried), cause).await;
+            let pause = pause(self.patience.pause, tried);
+            let paused = pace.pause_within(&self.host, pause, cause).await;
             paused.map_err(|cause| self.error(&range, &pace.tried(tried), &cause))?;
+            slot = pace.slot(&self.host).await;
         }
+    }
+
+    /// Requests the missing bytes of a range: once, or twice if the first try is late.
+    async fn attempt(
+        &self,
+        range: &Range<u64>,
+        bytes: &mut Vec<u8>,
+        pace: &mut Pace,
+    ) -> Result<(), Cause> {
+        if !bytes.is_empty() {
+            return self.go_on(range, bytes, pace).await;
+        }
+        let (len, begun) = (range.end - range.start, Instant::now());
+        let outcome = match self.host.hedge_after(len) {
+            Some(late) => self.hedged(range, bytes, pace, late).await,
+            None => self.go_on(range, bytes, pace).await,
+        };
+        if outcome.is_ok() {
+            self.host.took(len, begun.elapsed());
+        }
+        outcome
+    }
+
+    /// Requests a range, and once more if it has not arrived when it is late. The range that arrives first is used; the
+    /// other request ends when its future is dropped.
+    async fn hedged(
+        &self,
+        range: &Range<u64>,
+        bytes: &mut Vec<u8>,
+        pace: &mut Pace,
+        late: Duration,
+    ) -> Result<(), Cause> {
+        let mut again = vec![];
+        {
+            let mut first = pin!(self.go_on(range, bytes, pace));
+            let _slot = loop {
+                if let Ok(outcome) = timeout(late, first.as_mut()).await {
+                    return outcome;
+                }
+                if again.try_reserve_exact((range.end - range.start) as usize).is_err() {
+                    return first.await;
+                }
+                // A budget that is spent may have a hedge later.
+                if let Some(slot) = self.host.hedge() {
+                    break slot;
+                }
+            };
+            let mut own = Pace::begin(self.patience.period, self.patience.stall);
+            let mut hedge = pin!(self.go_on(range, &mut again, &mut own));
+            let outcome = poll_fn(|context| match first.as_mut().poll(context) {
+                Poll::Ready(outcome) => Poll::Ready(First(outcome)),
+                Poll::Pending => hedge.as_mut().poll(context).map(Hedge),
+            });
+            // A request that failed leaves the other; a cause that does not pass is that of both.
+            match outcome.await {
+                First(Err(cause)) if cause.passing => hedge.await.map_err(|_| cause)?,
+                Hedge(Err(cause)) if cause.passing => return first.await,
+                First(outcome) => return outcome,
+                Hedge(outcome) => outcome?,
+            }
+        }
+        self.host.counts.hedges_won.fetch_add(1, Ordering::Relaxed);
+        *bytes = again;
+        Ok(())
     }
 
     /// Requests the missing bytes of a range once, and appends those that arrive.
@@ -362,6 +498,13 @@ impl FetchError {
         Self { kind: io::ErrorKind::Other, text: text.into() }
     }
 }
+
+/// The request of two that ended first.
+enum Ended {
+    First(Result<(), Cause>),
+    Hedge(Result<(), Cause>),
+}
+use Ended::{First, Hedge};
 
 /// Sends a request and returns its answer once the headers have arrived.
 async fn answer(

@@ -27,9 +27,10 @@ use super::address::StoreAt;
 use super::cause::Cause;
 use super::client;
 use super::fetch::{FetchError, FetchLimits, Tries};
+use super::options;
 use super::path_pattern::PathPattern;
 use super::runtime;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::source::hub_api::{MOST_PATH, commit_of, files_of, is_commit, is_path, next_page};
 use crate::source::{Escaped, file_pool};
 use object_store::ClientOptions;
@@ -242,9 +243,12 @@ impl HubAddress {
     ) -> io::Result<(Vec<u8>, Option<String>)> {
         let (address, (store, _), client) = (self.to_string(), self.store(), client.clone());
         let answer = runtime::wait(async move {
-            let mut tries = Tries::begin(&address, patience);
+            let mut tries = Tries::begin(&address, &store, patience);
             loop {
-                match ask(&client, &url, &store, &tries).await {
+                let slot = tries.slot().await;
+                let answer = ask(&client, &url, &store, &tries).await;
+                drop(slot);
+                match answer {
                     Ok(answer) => return Ok(answer),
                     Err(cause) => tries.failed(cause).await?,
                 }
@@ -281,7 +285,7 @@ pub(super) fn pinned(url: &str, patience: FetchLimits) -> io::Result<Cow<'_, str
 ///
 /// Fails if the name is invalid, or if the server refuses or answers wrongly.
 pub(in crate::source) fn files_on_hub(name: &str) -> Result<Vec<String>, Error> {
-    let patience = FetchLimits::default();
+    let patience = limits()?;
     let found = address(name)?.pinned(patience)?;
     if !found.path.contains(['*', '?', '[']) {
         return Ok(vec![found.text()]);
@@ -305,7 +309,7 @@ pub(in crate::source) fn files_on_hub(name: &str) -> Result<Vec<String>, Error> 
 /// Fails as [`files_on_hub`] does.
 #[cfg(feature = "parquet")]
 pub(in crate::source) fn folder_on_hub(name: &str) -> Result<Option<HubFolder>, Error> {
-    let patience = FetchLimits::default();
+    let patience = limits()?;
     let found = address(name)?.pinned(patience)?;
     let all = found.files(patience, MOST_FILES)?;
     let below = |file: &String| match &*found.path {
@@ -327,8 +331,14 @@ pub(in crate::source) fn text_on_hub(folder: &HubFolder, path: &str) -> Result<V
     let (StoreAt::Hub { base }, path) = address.store() else { return Ok(vec![]) };
     let path: Vec<_> = path.split('/').map(encoded).collect();
     let url = format!("{base}/{}", path.join("/"));
-    let (text, _) = address.get(&address.client()?, url, FetchLimits::default())?;
+    let (text, _) = address.get(&address.client()?, url, limits()?)?;
     Ok(text)
+}
+
+/// The limits of this process.
+fn limits() -> Result<FetchLimits, Error> {
+    let options = options::current();
+    options.map(|options| options.limits).map_err(|error| Error::boxed(error, ErrorKind::Parameter))
 }
 
 fn address(url: &str) -> io::Result<HubAddress> {

@@ -14,7 +14,7 @@ use super::address::{Address, StoreAt};
 use super::cause::Cause;
 use super::fetch::{FetchError, FetchLimits, Tries};
 use super::path_pattern::PathPattern;
-use super::{runtime, stores};
+use super::{options, runtime, stores};
 use crate::source::BoxError;
 use object_store::list::PaginatedListOptions;
 use std::io;
@@ -28,7 +28,7 @@ const MOST_SEEN: usize = 1 << 20;
 ///
 /// If the pattern or its bucket is invalid, the list is refused or too long, or no server answers.
 pub(in crate::source) fn matching(pattern: &str) -> Result<Vec<String>, BoxError> {
-    matching_with(pattern, FetchLimits::default(), MOST_SEEN)
+    matching_with(pattern, options::current()?.limits, MOST_SEEN)
 }
 
 pub(super) fn matching_with(
@@ -85,7 +85,7 @@ impl Wanted {
         let lister = store.lister().ok_or_else(unlisted).map_err(failed)?;
         let (mut keys, mut seen, mut next) = (vec![], 0, None::<String>);
         loop {
-            let mut tries = Tries::begin(&address, patience);
+            let mut tries = Tries::begin(&address, &address.store, patience);
             let page = loop {
                 let options = PaginatedListOptions {
                     delimiter: self.in_one_folder.then(|| "/".into()),
@@ -93,7 +93,9 @@ impl Wanted {
                     ..PaginatedListOptions::default()
                 };
                 let prefix = Some(&*self.prefix).filter(|prefix| !prefix.is_empty());
+                let slot = tries.slot().await;
                 let page = tries.pace.wait(0, lister.list_paginated(prefix, options)).await;
+                drop(slot);
                 let page = page.and_then(|page| {
                     page.map_err(|error| Cause::of(&error, &address.store).of_list())
                 });

@@ -60,13 +60,35 @@
 //! # A local cache
 //!
 //! With `FUSELOOP_CACHE_DIR` and `FUSELOOP_CACHE_BYTES` set, fetched bytes are stored in that folder, in
-//! files of 256 KiB, and no process that uses the folder fetches them again. The least recently used
+//! files of 256 KiB, and no process that uses the folder fetches them again. A block that one process is
+//! fetching is waited for by the others: until it is there, until that process has ended, and for at most a
+//! minute. The least recently used
 //! files are deleted first. With a limit as large as the dataset, each byte is fetched once; with a much
 //! smaller limit, more bytes may be fetched than without a cache. Without these variables no file is
 //! written. The folder must belong to the user of the process, and no other user may write to it (a new
 //! folder is created that way), so other users can't change what is read from it. Each block has a
 //! SHA-256 of its bytes, its object and its index; a block that is damaged, or is not a regular file, is
 //! fetched again.
+//!
+//! # Budgets and hedges
+//!
+//! [`RemoteOptions`] and the environment limit what this process sends to a host, which is a bucket or the
+//! host of a web address:
+//!
+//! | variable                       | default | meaning                                                   |
+//! |--------------------------------|---------|-----------------------------------------------------------|
+//! | `FUSELOOP_MAX_REQUESTS`        | none    | maximum number of requests in flight                      |
+//! | `FUSELOOP_REQUESTS_PER_SECOND` | none    | maximum number of requests per second, spaced evenly      |
+//! | `FUSELOOP_RETRY_BUDGET`        | 0.2     | retries per request, after the first hundred; and one per second |
+//! | `FUSELOOP_HEDGE_BUDGET`        | 0       | hedges per request                                        |
+//!
+//! A hedge is a second request for a range that takes longer than 95 % of the recent ranges of its size, and
+//! longer than 50 ms. The first answer is used, and the other request is cancelled. Hedges are off by default,
+//! because the bytes of both requests may be billed.
+//!
+//! An answer with `Retry-After` holds all requests to its host. A retry that exceeds its budget waits, so
+//! that a server that fails is not sent a multiple of its requests; if the time of its range ends meanwhile,
+//! the error says that the budget is spent.
 //!
 //! Needs the feature `remote`.
 
@@ -79,6 +101,8 @@ mod blocks;
 #[cfg(feature = "remote")]
 mod cause;
 #[cfg(feature = "remote")]
+mod claims;
+#[cfg(feature = "remote")]
 mod client;
 #[cfg(feature = "remote")]
 mod disk;
@@ -86,13 +110,19 @@ pub(crate) mod extents;
 #[cfg(feature = "remote")]
 mod fetch;
 #[cfg(feature = "remote")]
+mod host;
+#[cfg(feature = "remote")]
 pub(crate) mod hub;
+#[cfg(feature = "remote")]
+mod latencies;
 #[cfg(feature = "remote")]
 mod list;
 #[cfg(not(feature = "remote"))]
 mod none;
 #[cfg(feature = "remote")]
 mod opened;
+#[cfg(feature = "remote")]
+mod options;
 #[cfg(any(feature = "parquet", feature = "remote"))]
 pub(super) mod path_pattern;
 #[cfg(feature = "remote")]
@@ -102,6 +132,8 @@ mod runtime;
 #[cfg(feature = "remote")]
 mod stores;
 
+#[cfg(all(test, feature = "remote"))]
+mod scale_tests;
 #[cfg(all(test, feature = "remote"))]
 #[path = "../../../tests/common/server.rs"]
 #[allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each binary uses its own part")]
@@ -133,6 +165,8 @@ pub(super) use none::{ahead, files_on_hub, matching};
 pub(super) use none::{folder_on_hub, text_on_hub};
 #[cfg(feature = "remote")]
 use opened::small as small_object;
+#[cfg(feature = "remote")]
+pub use options::{RemoteOptions, RemoteStats, set_options, stats};
 
 /// Opens the object at an address, for reads at any offset.
 ///

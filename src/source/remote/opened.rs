@@ -5,6 +5,7 @@ use super::blocks;
 use super::disk::{self, DiskCache};
 use super::fetch::{FetchError, FetchLimits, Fetcher};
 use super::hub;
+use super::options::{self, OpenWith};
 use super::runtime;
 use crate::source::{BoxError, ReadAt};
 use std::fmt;
@@ -33,7 +34,8 @@ struct ObjectInner {
 
 impl Object {
     pub(super) fn open(url: &str) -> Result<Self, BoxError> {
-        Self::open_with(url, FetchLimits::default(), disk::of_environment()?)
+        let OpenWith { limits, disk } = options::current()?;
+        Self::open_with(url, limits, disk)
     }
 
     pub(super) fn open_with(

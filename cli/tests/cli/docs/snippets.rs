@@ -283,6 +283,19 @@ let loader = Loader::from_source(dataset);
 Ok(())
 }
 
+#[expect(dead_code, reason = "it changes the options of the process")]
+#[rustfmt::skip]
+fn sources_remote() -> Result<(), fuseloop::source::BoxError> {
+use fuseloop::source::remote::{self, RemoteOptions};
+
+let mut options = RemoteOptions::from_env()?;
+options.hedge_budget = 0.05;
+options.max_requests = std::num::NonZeroUsize::new(32);
+remote::set_options(&options)?;
+println!("{:?}", remote::stats());
+Ok(())
+}
+
 #[rustfmt::skip]
 fn sources_tar() -> Result<(), fuseloop::source::BoxError> {
 use fuseloop::source::{As, TarOptions};
