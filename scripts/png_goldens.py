@@ -67,6 +67,8 @@ def main():
         "palette4": png(4, 3, 12, palette=palette, transparent=bytes([0, 128, 255])),
         "rgb8_interlaced": png(8, 2, 13, interlaced=True), "gray16_interlaced": png(16, 0, 14, interlaced=True),
         "gray16_transparent": png(16, 0, 15, transparent=bytes([0, 200])),
+        "gray2_interlaced": png(2, 0, 16, interlaced=True),
+        "palette4_interlaced": png(4, 3, 17, interlaced=True, palette=palette),
     }
     for name, data in files.items():
         (out / f"{name}.png").write_bytes(data)
@@ -84,6 +86,7 @@ def main():
                 pixels[3::4] = image.convert(mode).tobytes()[3::4]
             (out / f"{name}.{mode.lower()}").write_bytes(pixels)
     indices = {"gray1": (1, 0, 1), "gray2": (2, 0, 2), "gray4": (4, 0, 3), "gray8": (8, 0, 4), "palette4": (4, 3, 12)}
+    indices |= {"gray2_interlaced": (2, 0, 16), "palette4_interlaced": (4, 3, 17)}
     for name, (depth, color, seed) in indices.items():
         numbers = pixels_of(depth, color, seed, palette if color == 3 else b"")
         (out / f"{name}.index").write_bytes(bytes(pixel[0] for row in numbers for pixel in row))

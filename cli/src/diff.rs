@@ -43,8 +43,9 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     for (path, RepeatedLines { count, changed }) in logs.into_iter().zip(repeated) {
         let path = shown(path);
         if count > 0 {
-            let lines = counted(count, "line");
-            let _ = writeln!(text, "{path}: {lines} repeat a batch, as of a run that was resumed");
+            let (lines, verb) =
+                (counted(count, "line"), if count == 1 { "repeats" } else { "repeat" });
+            let _ = writeln!(text, "{path}: {lines} {verb} a batch, as of a run that was resumed");
         }
         if let Some((line, (epoch, batch))) = changed {
             let _ = writeln!(
@@ -66,8 +67,9 @@ fn describe(text: &mut String, found: &LogDifference, equal: u64, logs: [&Path; 
     let LogDifference { epoch, batch, lines, causes } = found;
     let _ = writeln!(
         text,
-        "epoch {epoch}, batch {batch} differs, after {} that are the same",
-        counted(equal, "batch")
+        "epoch {epoch}, batch {batch} differs, after {} that {} the same",
+        counted(equal, "batch"),
+        if equal == 1 { "is" } else { "are" }
     );
     for (path, line) in logs.into_iter().zip(lines) {
         let line = line.map_or("at its end".to_owned(), |line| format!("line {line}"));

@@ -750,7 +750,7 @@ class Epoch(Generic[B]):
         if self._core is None:
             return self._loader.state_dict()
         if self._ended or self._core.remaining() == 0:
-            return _state("", self._number + 1, 0)
+            return self._loader._state_between(self._number + 1)
         return _state(self._core.cursor() or "", self._number + 1, self._taken)
 
     get_state = state_dict
@@ -1105,6 +1105,7 @@ class Loader(Generic[B]):
     def _build(self) -> None:
         self._inner = _fuseloop.Loader(self._dataset, self._settings, self._lists_of(0), self._pipeline)
         self._process = os.getpid()
+        self._beginning: dict[str, Any] = json.loads(self._inner.beginning())
         # The file may say what happens to damaged samples, and that batches are page-locked.
         data = self._settings["data"]
         self._may_skip = self._pipeline is not None or data.get("on_damaged") != "fail"
@@ -1284,15 +1285,23 @@ class Loader(Generic[B]):
         epoch = self._epoch() if self._epoch is not None else None
         state = self._left if epoch is None else epoch.state_dict()
         if state is None or state["next_epoch"] != self.next_epoch:
-            return _state("", self.next_epoch, 0)
+            return self._state_between(self.next_epoch)
         return dict(state)
+
+    def _state_between(self, next_epoch: int) -> dict[str, Any]:
+        """Returns the state before an epoch: the cursor of its beginning."""
+        # Epochs have 32 bits.
+        begin = {**self._beginning, "epoch": next_epoch} if next_epoch < 2**32 else None
+        return _state("" if begin is None else json.dumps(begin, separators=(",", ":")), next_epoch, 0)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets the position of the next epoch that is played: the rest of the one that the state was taken in. A state of
         another dataset, order, seed, batch size or other ops is refused at once. Ops that a function of the epoch returns
-        are compared when the epoch begins."""
+        are compared when the epoch begins. Between two epochs, ops and the batch size may change. To begin an epoch with
+        another order or seed, set ``next_epoch`` instead."""
         cursor, next_epoch, batches = _read_state(state)
-        armed = (cursor, self._core().epoch_of(cursor), batches) if cursor else None
+        epoch = self._core().epoch_of(cursor, next_epoch) if cursor else next_epoch
+        armed = None if epoch == next_epoch else (cursor, epoch, batches)
         self._epoch, self._playing, self._left = None, 0, None
         self._armed, self.next_epoch = armed, next_epoch if armed is None else armed[1] + 1
 
@@ -1349,10 +1358,10 @@ class Loader(Generic[B]):
         together: up to a state, by default that of :meth:`state_dict`. After the end of an epoch, these are all of the
         epoch. ``None`` for other orders."""
         cursor, next_epoch, _ = _read_state(self.state_dict() if state is None else state)
-        counts = self._core().drawn(cursor or None, max(next_epoch - 1, 0))
-        if counts is None or cursor or next_epoch > 0:
-            return counts
-        return [0] * len(counts)
+        if cursor and self._core().epoch_of(cursor, next_epoch) != next_epoch:
+            return self._core().drawn(cursor, 0)
+        counts = self._core().drawn(None, max(next_epoch - 1, 0))
+        return counts if counts is None or next_epoch > 0 else [0] * len(counts)
 
     def get(self, indices: Any, epoch: int = 0) -> B:
         """Returns any samples as one batch: the rows that they have in this epoch."""

@@ -126,11 +126,20 @@ impl Loader {
         Ok(Batch::new(detached(py, || loader.get(&ids, epoch))?))
     }
 
-    /// Returns the epoch of a cursor, unless it is of another dataset, order or seed.
-    fn epoch_of(&self, py: Python<'_>, cursor: &str) -> PyResult<u32> {
+    /// Returns the cursor of the beginning of epoch 0.
+    fn beginning(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.get(py)?.beginning().to_string())
+    }
+
+    /// Returns the epoch of a cursor, unless it is of another dataset, order or seed. If it is the next epoch, which has not
+    /// begun, other ops are no reason to refuse it.
+    fn epoch_of(&self, py: Python<'_>, cursor: &str, next_epoch: u64) -> PyResult<u32> {
         let loader = self.get(py)?;
         let checked = cursor.parse::<Cursor>().and_then(|cursor| {
-            loader.check_cursor(&cursor)?;
+            match u64::from(cursor.epoch) == next_epoch {
+                true => loader.check_beginning(&cursor)?,
+                false => loader.check_cursor(&cursor)?,
+            }
             Ok(cursor.epoch)
         });
         checked.map_err(|error| errors::raised(py, &error))

@@ -86,6 +86,10 @@ impl PngDecoder {
         let wanted = reader.output_buffer_size().ok_or_else(|| no_memory(usize::MAX))?;
         if rows == height || reader.info().interlaced {
             let stored = room(&mut self.stored, wanted)?;
+            if reader.info().interlaced {
+                // Of samples of less than 8 bits, the decoder adds the bits of each pass to those that are there.
+                stored.fill(0);
+            }
             call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;
         } else {
             let row = wanted / height as usize;
@@ -377,6 +381,8 @@ mod tests {
         "rgb8_interlaced",
         "gray16_interlaced",
         "gray16_transparent",
+        "gray2_interlaced",
+        "palette4_interlaced",
     ];
 
     #[test]
@@ -417,7 +423,15 @@ mod tests {
             (ImageReadMode::RgbAlpha, "rgba"),
             (ImageReadMode::Index, "index"),
         ];
-        let with_index = ["gray1", "gray2", "gray4", "gray8", "palette4"];
+        let with_index = [
+            "gray1",
+            "gray2",
+            "gray4",
+            "gray8",
+            "palette4",
+            "gray2_interlaced",
+            "palette4_interlaced",
+        ];
         for (name, (mode, ending)) in NAMES.iter().flat_map(|name| modes.map(|mode| (name, mode))) {
             let bytes = golden(&format!("{name}.png"));
             if mode == ImageReadMode::Index && !with_index.contains(name) {

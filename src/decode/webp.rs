@@ -75,6 +75,18 @@ fn refused_lossless(error: LosslessError) -> Error {
     }
 }
 
+/// Refuses a file that is shorter than its header says, as libwebp does: bytes are missing at its end, or in its middle,
+/// where all after them are read as others.
+fn check_length(file: &[u8]) -> Result<(), Error> {
+    let stated =
+        file.get(4..).and_then(|rest| rest.first_chunk()).map(|len| u32::from_le_bytes(*len));
+    let (found, stated) = (file.len() as u64, u64::from(stated.unwrap_or(0)) + 8);
+    if found < stated {
+        return Err(damaged(format_args!("{found} bytes, and its header says {stated}")));
+    }
+    Ok(())
+}
+
 /// Returns the size of a frame.
 fn size_of(frame: &WebpFrame<'_>) -> Result<Size, Error> {
     match frame {
@@ -139,6 +151,7 @@ impl WebpDecoder {
         let header = WebpHeader::parse(image.bytes).map_err(damaged)?;
         check_bytes(image, &self.options.limits)?;
         check_size(image, header.size, &self.options.limits, damaged)?;
+        check_length(image.bytes)?;
         match mode {
             ImageReadMode::Gray16 => Err(not_gray16("a WebP", "gray")),
             ImageReadMode::Index if header.is_lossy => {

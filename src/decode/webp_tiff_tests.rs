@@ -279,6 +279,12 @@ fn sizes_are_checked_before_memory_is_taken() {
         refused(&lie)
     );
     assert!(refused(b"RIFF\0\0\0\0WEBPVP8 ").contains("ends before its first frame"));
+    // Bytes are missing in the middle: what follows them would be read as other pixels.
+    let mut cut = golden("webp", "lossy.webp");
+    let stated = cut.len();
+    cut.drain(stated / 2..stated / 2 + 7);
+    let wanted = format!("{} bytes, and its header says {stated}", stated - 7);
+    assert!(refused(&cut).contains(&wanted), "{}", refused(&cut));
     let mut tiled = golden("tiff", "rgb_tiles_deflate.tif");
     let is_width = |entry: &[u8]| entry[..2] == 322_u16.to_le_bytes() && entry[4..] == [1, 0, 0, 0];
     let at = tiled.windows(8).position(is_width).unwrap();

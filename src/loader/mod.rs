@@ -225,6 +225,22 @@ impl Loader {
         cursor.first_batch(self.global_batch(), self.order(epoch)?.global_samples()).map(drop)
     }
 
+    /// Returns the cursor of the beginning of epoch 0, with the current pipelines.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn beginning(&self) -> Cursor {
+        let stage = Arc::clone(&self.compiled().stage);
+        self.begin(Epoch(0), &stage)
+    }
+
+    /// Refuses a cursor of the beginning of an epoch that is of another dataset, order, seed or clips. The pipelines may have
+    /// changed between the epochs.
+    #[doc(hidden)]
+    pub fn check_beginning(&self, cursor: &Cursor) -> Result<(), Error> {
+        let own = Cursor { order: self.order_of(cursor), ..self.beginning() };
+        cursor.check_samples(&own, || self.names_of_orders(cursor))
+    }
+
     /// Returns the fingerprint of the order that a cursor must have at its position.
     fn order_of(&self, cursor: &Cursor) -> u64 {
         let at = (cursor.epoch, cursor.position);

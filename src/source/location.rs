@@ -17,7 +17,9 @@
 use super::file_format::FileFormat;
 use super::{Escaped, remote};
 use crate::error::{Error, ErrorKind, fail};
+use std::collections::HashMap;
 use std::fmt;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -270,10 +272,10 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, Error> {
         ..glob::MatchOptions::new()
     };
     let found = glob::glob_with(pattern, options).map_err(|error| bad(error.to_string()))?;
-    let mut paths = vec![];
+    let (mut paths, mut loops) = (vec![], HashMap::new());
     for path in found {
         let path = path.map_err(|error| bad(error.to_string()))?;
-        if path.is_file() {
+        if path.is_file() && !is_in_loop(&path, &mut loops) {
             paths.push(path);
         }
         if paths.len() > MOST {
@@ -285,6 +287,24 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, Error> {
         return Err(fail!(NotFound, "no file matches").at(pattern));
     }
     Ok(paths.into_iter().map(Location::Path).collect())
+}
+
+/// Returns true if a directory on a path is a link to one that the path is in, so that the file has a shorter path, too.
+/// `known` has the directories that were looked at.
+fn is_in_loop(path: &Path, known: &mut HashMap<PathBuf, bool>) -> bool {
+    let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return false };
+    if let Some(&known) = known.get(dir) {
+        return known;
+    }
+    let is_link = || fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink());
+    let leads_out = || {
+        let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
+        let above = fs::canonicalize(above.unwrap_or(Path::new("."))).ok()?;
+        Some(above.starts_with(fs::canonicalize(dir).ok()?))
+    };
+    let found = is_in_loop(dir, known) || is_link() && leads_out() == Some(true);
+    known.insert(dir.to_owned(), found);
+    found
 }
 
 /// Expands the braces of a text; the last ones vary fastest.

@@ -8,6 +8,7 @@ time limit.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,11 +23,16 @@ from .._fuseloop import Dataset
 from ..errors import ConfigError, FuseloopError, StalledError
 from ._actor import BatchActor, ConsumerEnvironment, EpochRun, Failure, LoaderRecipe, fingerprint
 
+_logger = logging.getLogger("fuseloop")
+
 STEP = 0.5
 """The seconds of one wait. Between two of them, Python handles signals."""
 
 START_TIMEOUT = 300.0
 """The most seconds in which one actor has to be ready."""
+
+SLOW_START = 10.0
+"""The seconds after which a wait for the first actor is told."""
 
 REPLY_TIMEOUT = 60.0
 """The most seconds in which a reply that Ray says is ready has to arrive, from another node, too."""
@@ -68,6 +74,7 @@ class ActorPool:
         self._numbers = 0
         self._failed_starts = 0
         self._waits_since: float | None = None  # when the wait for a first actor began
+        self._has_told = False  # of a long wait
         self.scale(count)
 
     def __len__(self) -> int:
@@ -153,13 +160,18 @@ class ActorPool:
         """
         self._waits_since = self._waits_since or time.monotonic()
         waited = time.monotonic() - self._waits_since
-        if waited > START_TIMEOUT:
-            needed = {name: value for name, value in self._options.items() if name != "max_concurrency"}
+        if waited > START_TIMEOUT or (waited > SLOW_START and not self._has_told):
+            own = ("max_concurrency", "max_restarts", "max_task_retries", "scheduling_strategy")
+            needed = {name: value for name, value in self._options.items() if name not in own}
             free = {name: value for name, value in ray.available_resources().items() if not name.startswith("node:")}
-            raise StalledError(
+            told = (
                 f"none of {self._count} actors has started in {waited:.0f} s: each needs {needed}, and the cluster has "
-                f"{free} free: add nodes, or lower num_cpus"
+                f"{free} free: add nodes that have this, or ask for less"
             )
+            if waited > START_TIMEOUT:
+                raise StalledError(told)
+            _logger.warning("%s", told)
+            self._has_told = True
         starting = self.starting()
         if starting:
             ray.wait(starting, timeout=STEP)

@@ -557,8 +557,9 @@ pub(super) fn of_pattern(
     }
     let roots = spec.split("::").filter_map(|part| fs::canonicalize(fixed(part)).ok()).collect();
     let rules = Rules::new(refuses, links, roots);
+    let bases: Vec<&Path> = spec.split("::").map(fixed).collect();
     let (mut list, mut dirs) = (ListedFiles::default(), HashMap::<PathBuf, usize>::new());
-    let mut classes = vec![];
+    let (mut classes, mut linked) = (vec![], HashMap::new());
     for location in Location::parse(spec)? {
         let Location::Path(path) = location else {
             return Err(fail!(
@@ -566,7 +567,8 @@ pub(super) fn of_pattern(
                 "{location}: folders of images can only be read from local files"
             ));
         };
-        if let Some(reason) = why_not(&path, &rules, &mut list.links) {
+        let is_behind_link = links == Links::Refuse && is_behind_link(&path, &bases, &mut linked);
+        if let Some(reason) = why_not(&path, &rules, is_behind_link, &mut list.links) {
             list.ignored.add(path, reason);
             continue;
         }
@@ -634,9 +636,30 @@ fn class_of(dir: &Path) -> OsString {
     dir.file_name().map(ToOwned::to_owned).or_else(whole).unwrap_or_default()
 }
 
+/// Returns true if a directory of a path is a link, of those that the special characters of a pattern have matched: `bases` are
+/// the directories before these. `known` has the directories that were looked at.
+fn is_behind_link(path: &Path, bases: &[&Path], known: &mut HashMap<PathBuf, bool>) -> bool {
+    let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return false };
+    if bases.contains(&dir) {
+        return false;
+    }
+    if let Some(&known) = known.get(dir) {
+        return known;
+    }
+    let found = fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink())
+        || is_behind_link(dir, bases, known);
+    known.insert(dir.to_owned(), found);
+    found
+}
+
 /// Returns why a file that a pattern names is not a sample, and counts links. With [`Links::Within`],
 /// the folders on its path are checked for links too.
-fn why_not(path: &Path, rules: &Rules, links: &mut LinkCounts) -> Option<&'static str> {
+fn why_not(
+    path: &Path,
+    rules: &Rules,
+    is_behind_link: bool,
+    links: &mut LinkCounts,
+) -> Option<&'static str> {
     if let Some(reason) = (rules.refuses)(path) {
         return Some(reason);
     }
@@ -647,7 +670,7 @@ fn why_not(path: &Path, rules: &Rules, links: &mut LinkCounts) -> Option<&'stati
     let outcome = match rules.links {
         Links::Follow => Ok(()),
         Links::Within => rules.links.follow(path, &rules.roots).map(drop),
-        Links::Refuse if is_link => Err(NotFollowed::Refused),
+        Links::Refuse if is_link || is_behind_link => Err(NotFollowed::Refused),
         Links::Refuse => Ok(()),
     };
     match outcome {

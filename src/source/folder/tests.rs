@@ -327,6 +327,28 @@ fn patterns_take_the_class_from_the_folder() {
     assert!(folder.save_listing(dir.path().join("saved")).is_err());
 }
 
+#[cfg(unix)]
+#[test]
+fn patterns_leave_out_loops_and_what_is_behind_refused_links() {
+    use std::os::unix::fs::symlink;
+    let dir = tree(&["set/a/1.jpg", "set/b/2.jpg", "other/3.jpg"]);
+    symlink("..", dir.path().join("set/b/up")).unwrap();
+    symlink("../other", dir.path().join("set/linked")).unwrap();
+    let spec = format!("{}/set/**/*.jpg", dir.path().display());
+    let found = |links| {
+        let folder = Folder::open(&spec, &FolderOptions::default().links(links)).unwrap();
+        (folder.len(), folder.links())
+    };
+    assert_eq!(found(Links::Follow).0, 3);
+    assert_eq!(found(Links::Within), (2, LinkCounts { outside: 1, ..LinkCounts::default() }));
+    assert_eq!(found(Links::Refuse), (2, LinkCounts { refused: 1, ..LinkCounts::default() }));
+    // A link before the first special character is the user's own.
+    symlink(dir.path().join("set"), dir.path().join("own")).unwrap();
+    let own = format!("{}/own/a/*.jpg", dir.path().display());
+    let options = FolderOptions::default().links(Links::Refuse).label(Labels::None);
+    assert_eq!(Folder::open(&own, &options).unwrap().len(), 1);
+}
+
 #[cfg(feature = "tables")]
 fn table(name: &str, text: &str) -> Result<Folder, Error> {
     let dir = tempfile::tempdir().unwrap();

@@ -228,6 +228,8 @@ impl Libav {
         let mut options = vec![
             ("threads", "1".to_owned()),
             ("err_detect", "explode".to_owned()),
+            // Without it, a picture that is cropped at its left keeps columns up to an aligned one.
+            ("flags", "+unaligned".to_owned()),
             ("max_pixels", limits.max_pixels.min(i32::MAX as u64).to_string()),
         ];
         if index.codec == Codec::H264 {
