@@ -210,8 +210,15 @@ mod tests {
 
     #[test]
     fn a_stall_is_long_and_unusual() {
-        let none = WaitHistogram::default();
-        assert_eq!(shortest(&none, false), Duration::from_secs(10));
+        let of = |batches, ms| -> WaitHistogram {
+            std::iter::repeat_n(Duration::from_millis(ms), batches).collect()
+        };
+        let seconds = |waits: WaitHistogram, is_first| shortest(&waits, is_first).as_secs_f64();
+        assert_eq!(seconds(of(10, 3), false), 1.0);
+        assert_eq!(seconds(of(10, 400), false), 5.0);
+        // The first batches have no median yet, and workers that have just begun are behind.
+        assert_eq!([seconds(of(9, 3), false), seconds(of(10, 3), true)], [10.0, 10.0]);
+        assert_eq!(shortest(&of(10, 200_000), false), Duration::MAX);
     }
 
     #[test]

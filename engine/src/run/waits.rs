@@ -60,14 +60,27 @@ impl WaitHistogram {
     }
 }
 
+/// Counts waits of these lengths.
+impl FromIterator<Duration> for WaitHistogram {
+    fn from_iter<I: IntoIterator<Item = Duration>>(waits: I) -> Self {
+        let mut counts = Self::default();
+        waits.into_iter().for_each(|waited| counts.0[index(waited)] += 1);
+        counts
+    }
+}
+
+/// Returns the count that a wait belongs to.
+fn index(waited: Duration) -> usize {
+    BOUNDS.partition_point(|bound| *bound < waited)
+}
+
 /// The counts, which consumers add to.
 #[derive(Default)]
 pub(super) struct WaitCounts([AtomicU64; BOUNDS.len() + 1]);
 
 impl WaitCounts {
     pub(super) fn add(&self, waited: Duration) {
-        let index = BOUNDS.partition_point(|bound| *bound < waited);
-        self.0[index].fetch_add(1, Ordering::Relaxed);
+        self.0[index(waited)].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn histogram(&self) -> WaitHistogram {
@@ -87,6 +100,7 @@ mod tests {
             counts.add(Duration::from_millis(ms));
         }
         let waits = counts.histogram();
+        assert_eq!(waits, [0, 1, 2, 300, 200_000].map(Duration::from_millis).into_iter().collect());
         assert_eq!(waits.count(), 5);
         let below = |ms| {
             let bound = Duration::from_millis(ms);
