@@ -71,11 +71,14 @@ echo "-- tests"
 echo "-- examples in docstrings"
 package=$("$python" -c 'import os, fuseloop; print(os.path.dirname(fuseloop.__file__))')
 # Every file that has one, but for those that need a framework.
-mapfile -t files < <(grep -rlE --include='*.py' '^ *>>> ' "$package" | grep -vxE "$package/(jax|torch|ray/.*)\.py" | sort)
+mapfile -t files < <(grep -rlE --include='*.py' '^ *>>> ' "$package" | grep -vxE "$package/(jax|metrics|torch|ray/.*)\.py" | sort)
 for framework in torch jax; do
     if "$python" -c "import $framework" 2>/dev/null; then
         files+=("$package/$framework.py")
     fi
 done
+if "$python" -c "import opentelemetry.sdk, prometheus_client" 2>/dev/null; then
+    files+=("$package/metrics.py")
+fi
 PYTHONPATH=$sources/python/tests "$python" -m pytest -c "$sources/python/pyproject.toml" -p no:cacheprovider -q \
     -p conftest --doctest-modules "${files[@]}"

@@ -73,6 +73,7 @@
 //! | `jit` | yes | the compiler of lists of ops; a build without it runs lists from [object files](Transform::linked), or slowly | `cranelift-codegen`, `cranelift-jit`, .. |
 //! | `jxl` | | JPEG XL images | `jxl` |
 //! | `mds` | | MDS shards of mosaicml-streaming, plain or packed with gzip or zstd; includes `tar` | `hmac-sha256`, `sha1_smol` |
+//! | `metrics` | | counters, gauges and a histogram for recorders of the `metrics` crate, such as exporters for Prometheus | `metrics` |
 //! | `ndarray` | | tensors of batches as arrays of the `ndarray` crate, without copies | `ndarray` |
 //! | `object` | | what writes object files, for the command `fuseloop compile` | `cranelift-object` |
 //! | `parquet` | | Parquet files, also in the layouts of the Hugging Face Hub; includes `tar` | `parquet`, `snap`, `lz4_flex`, .. |

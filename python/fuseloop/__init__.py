@@ -89,11 +89,11 @@ __all__ = [
     *errors.__all__,
 ]
 
-_LAZY = ("detection", "ffcv", "jax", "ray", "sources", "torch", "write")
+_LAZY = ("detection", "ffcv", "jax", "metrics", "ray", "sources", "torch", "write")
 
 
 if TYPE_CHECKING:
-    from . import detection, ffcv, jax, ray, sources, torch, write
+    from . import detection, ffcv, jax, metrics, ray, sources, torch, write
     from .transform import Transform
 else:
 

@@ -588,6 +588,14 @@ class Stats:
     verdict: str
     cache_stopped: str | None = None
     """Why the cache in a folder takes no more samples, such as a full disk, or is not used any more."""
+    stalls: int = 0
+    """The number of batches that came so late that a warning names the cause."""
+    batches_ready: int | None = None
+    """The number of batches that are finished and not yet delivered; None if it is not known, as for ``batch_bytes``."""
+    batch_bytes: int | None = None
+    """The memory of all batches: in preparation, ready, held, and free for reuse."""
+    waits: tuple[tuple[float, int], ...] = ()
+    """Lengths of waits in seconds, each with the number of batches that were waited for no longer."""
 
     def __str__(self) -> str:
         return self.verdict if self.cache_stopped is None else f"{self.verdict}; the cache stopped: {self.cache_stopped}"

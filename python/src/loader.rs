@@ -11,7 +11,7 @@ use fuseloop::Spec;
 use fuseloop::loader::{Cursor, FingerprintLog, Phase};
 use fuseloop::sample::UNKNOWN;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -229,7 +229,8 @@ impl Loader {
 
     /// Returns where the time went, in seconds and in a sentence.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.get(py)?.stats();
+        let loader = self.get(py)?;
+        let (stats, utilization) = (loader.stats(), loader.utilization());
         let found = PyDict::new(py);
         found.set_item("samples", stats.samples)?;
         found.set_item("batches", stats.batches)?;
@@ -243,7 +244,18 @@ impl Loader {
         found.set_item("phases", phases)?;
         found.set_item("verdict", stats.verdict())?;
         found.set_item("cache_stopped", &stats.cache_stopped)?;
+        found.set_item("stalls", stats.stalls)?;
+        found.set_item("batches_ready", utilization.ready)?;
+        found.set_item("batch_bytes", utilization.slot_bytes)?;
+        let waits = utilization.waits.cumulative();
+        let waits = waits.map(|(bound, batches)| (bound.as_secs_f64(), batches));
+        found.set_item("waits", PyTuple::new(py, waits.collect::<Vec<_>>())?)?;
         Ok(found)
+    }
+
+    /// Returns the rank of this process.
+    fn rank(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.get(py)?.rank()[0])
     }
 
     /// Returns the damaged samples: the number, the epoch and the error of each, the number of rows lost, and

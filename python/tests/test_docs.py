@@ -27,9 +27,10 @@ BOOK = [
     "targets.md",
     "transform.md",
     "video.md",
+    "watching.md",
 ]
 # Blocks that import one of these are left out where it is missing.
-OPTIONAL = {"albumentations", "datasets", "fastapi", "timm", "torchvision", "transformers"}
+OPTIONAL = {"albumentations", "datasets", "fastapi", "opentelemetry", "prometheus_client", "timm", "torchvision", "transformers"}
 PAGES = ["README.md", *(f"docs/{page}" for page in BOOK)]
 AUDIO = ROOT / "tests" / "golden" / "audio"
 MNIST = ROOT / "tests" / "golden" / "mnist_cifar" / "mnist"

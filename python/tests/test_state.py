@@ -82,15 +82,41 @@ def test_state_dict_bitwise(photos: Path, tmp_path: Path) -> None:
         assert after == wanted, (rank, world, state)
 
 
+def between(state: dict[str, Any]) -> int:
+    """Returns the epoch that begins at a state between two epochs."""
+    cursor = json.loads(state["cursor"])
+    assert (state["next_epoch"], state["batches"], cursor["position"]) == (cursor["epoch"], 0, 0)
+    return cursor["epoch"]
+
+
+def test_a_state_between_epochs_is_of_its_dataset_order_and_seed(photos: Path) -> None:
+    loader = made(photos, 0, 1)
+    list(loader)
+    state = loader.state_dict()
+    for order, seed in (("random", 7), ("sequential", 11)):
+        other = fl.Loader(photos, 3, order=order, seed=seed, image=[ops.CenterCrop(8)])
+        with pytest.raises(fl.StateError, match="the cursor belongs to another (seed|order).*or start the epoch again"):
+            other.load_state_dict(state)
+        other.next_epoch = 1
+        assert between(other.state_dict()) == 1
+    # Ops and the batch size may change between epochs.
+    other = fl.Loader(photos, 4, order="random", seed=11, image=[ops.CenterCrop(8)])
+    other.load_state_dict(state)
+    assert other.next_epoch == 1
+    # A state without a cursor is that of an earlier release.
+    other.load_state_dict({"fuseloop": 1, "cursor": "", "next_epoch": 5, "batches": 0})
+    assert other.next_epoch == 5
+
+
 def test_state_at_epoch_ends(photos: Path) -> None:
     loader = made(photos, 0, 1)
-    assert loader.state_dict() == {"fuseloop": 1, "cursor": "", "next_epoch": 0, "batches": 0}
+    assert between(loader.state_dict()) == 0
     epoch = iter(loader)
     for _ in range(len(loader)):
         next(epoch)
     # After the last batch it is the beginning of the next epoch, whether the loop has seen the end or not.
-    ended = {"fuseloop": 1, "cursor": "", "next_epoch": 1, "batches": 0}
-    assert loader.state_dict() == epoch.state_dict() == ended
+    ended = epoch.state_dict()
+    assert between(ended) == 1 and loader.state_dict() == ended
     assert next(epoch, None) is None
     assert loader.state_dict() == epoch.state_dict() == ended
     resumed = made(photos, 0, 1)
@@ -147,7 +173,7 @@ def test_state_after_a_loop_that_was_left(photos: Path, how: str) -> None:
     assert [digest(batch) for batch in resumed] == whole[3:]
     # The loader itself goes on with the next epoch.
     loader.set_epoch(1)
-    assert loader.state_dict() == {"fuseloop": 1, "cursor": "", "next_epoch": 1, "batches": 0}
+    assert between(loader.state_dict()) == 1
 
 
 def test_a_state_that_does_not_fit_stays_until_another_is_set(photos: Path) -> None:

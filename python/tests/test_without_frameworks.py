@@ -58,7 +58,7 @@ import sys, numpy
 before = set(sys.modules)
 import fuseloop
 loaded = {name.removeprefix("fuseloop.") for name in set(sys.modules) - before}
-late = {"detection", "ffcv", "jax", "ray", "sources", "torch", "write", "_values", "_workers"}
+late = {"detection", "ffcv", "jax", "metrics", "ray", "sources", "torch", "write", "_values", "_workers"}
 assert not loaded & late, loaded & late
 slow = {"concurrent", "hashlib", "html", "multiprocessing", "subprocess", "tempfile", "torch", "typing_extensions"}
 others = {name.partition(".")[0] for name in loaded}

@@ -365,7 +365,7 @@ mod tests {
         (0..view.size().height).flat_map(|y| view.row(y)).copied().collect()
     }
 
-    const NAMES: [&str; 15] = [
+    const NAMES: [&str; 17] = [
         "gray1",
         "gray2",
         "gray4",

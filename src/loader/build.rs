@@ -11,6 +11,7 @@ use super::device::HELD;
 use super::error::no_rows;
 use super::image_lists::ListSource;
 use super::in_memory;
+use super::metrics::LoaderMetrics;
 use super::outputs::{check_recompile, name_by_field, no_such_field};
 use super::stage::{LoaderStage, StageShared};
 use super::target_plan::warn_of_other_draws;
@@ -85,6 +86,7 @@ impl LoaderBuilder {
         let held_bytes = in_memory::hold(&*self.source, in_memory, world)?;
         jit::warn_if_refused();
         let compiled = CompiledOutputs { outputs, stage: Arc::new(stage), cache: kernels };
+        let metrics = Arc::new(LoaderMetrics::new(self.source.name(), setup.rank));
         Ok(Loader {
             dataset: self.source.fingerprint(),
             source: pages.clone().map_or(self.source, |pages| pages as Arc<dyn Source>),
@@ -102,6 +104,8 @@ impl LoaderBuilder {
             shared,
             position: Mutex::new(None),
             log: Arc::default(),
+            stalls: Arc::default(),
+            metrics,
             engine: Arc::new(Engine::new(options)?),
         })
     }

@@ -134,6 +134,11 @@ impl DamageLog {
         first.map_or_else(String::new, |first| first.error)
     }
 
+    /// Returns the number of rows lost.
+    pub(super) fn rows(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).quarantine.rows
+    }
+
     pub(super) fn report(&self) -> Quarantine {
         let listed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = listed.quarantine.clone();

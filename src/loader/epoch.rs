@@ -4,13 +4,16 @@ use super::cursor::Cursor;
 use super::damaged::{DamageLog, OnDamaged};
 use super::error::all_skipped;
 use super::fingerprint_log::{LogSlot, LoggedRun};
+use super::metrics::{LoaderMetrics, Totals};
 use super::stage::LoaderStage;
+use super::stalls::{self, Stall, StallLog};
 use crate::batch::Batch;
 use crate::error::{Error, fail};
 use crate::order::EpochOrder;
 use crate::run::{Delivery, Engine, EpochRun, LastBatch, RunError, RunOrder, RunRequest};
 use crate::sample::{Epoch, SampleId, SampleRef, UNKNOWN};
 use crate::source::{Run, RunPlan, Source, Upcoming};
+use crate::warnings::warn;
 use fuseloop_engine::batch::{HostBatch, fingerprint};
 use std::fmt;
 use std::iter::FusedIterator;
@@ -18,7 +21,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The batches of one epoch, in order; see [`Loader::epoch`](super::Loader::epoch).
 ///
@@ -34,6 +37,17 @@ pub struct Batches {
     view: Option<Run>,
     /// Starts the run at another batch. Keeps the threads of a loader that was dropped.
     start: RunStart,
+    wait: WaitState,
+}
+
+/// How the wait for the next batch is judged.
+#[derive(Clone, Copy)]
+enum WaitState {
+    /// The batch is the first that the workers fill for this run.
+    First,
+    Usual,
+    /// The batch is late, which was noted.
+    Stalled,
 }
 
 /// Shows the epoch, and how many batches are left if that is known.
@@ -55,7 +69,7 @@ impl Batches {
         (damage, log): (Arc<DamageLog>, Arc<LogSlot>),
     ) -> Result<Self, Error> {
         let (run, view) = start.at(position.next_batch())?;
-        Ok(Self { run, position, damage, log, view, start })
+        Ok(Self { run, position, damage, log, view, start, wait: WaitState::First })
     }
 
     /// Returns the epoch.
@@ -120,7 +134,7 @@ impl Batches {
         self.view = None;
         let started = self.start.at(first);
         let (run, view) = started.inspect_err(|_| self.position.failed())?;
-        (self.run, self.view) = (run, view);
+        (self.run, self.view, self.wait) = (run, view, WaitState::First);
         self.position.skipped(first, self.start.planned_fingerprint(first));
         if batches > remaining {
             self.position.ended();
@@ -160,8 +174,61 @@ impl Batches {
     /// # Ok::<(), fuseloop::Error>(())
     /// ```
     pub fn next_within(&mut self, longest: Duration) -> Poll<Option<Result<Batch, Error>>> {
-        let next = self.run.next_within(longest);
-        next.map(|next| self.delivered(next))
+        let begun = Instant::now();
+        loop {
+            let left = longest.saturating_sub(begun.elapsed());
+            let patience = self.patience().map_or(left, |patience| patience.min(left));
+            match self.run.next_within(patience) {
+                Poll::Ready(next) => return Poll::Ready(self.delivered(next)),
+                Poll::Pending if self.patience().is_some_and(|patience| patience.is_zero()) => {
+                    self.note_stall();
+                }
+                Poll::Pending => {}
+            }
+            if begun.elapsed() >= longest {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Returns how much longer the wait for the next batch is no stall; `None` if it is one already.
+    fn patience(&self) -> Option<Duration> {
+        let is_first = match self.wait {
+            WaitState::First => true,
+            WaitState::Usual => false,
+            WaitState::Stalled => return None,
+        };
+        let shortest = stalls::shortest(&self.start.engine.waits(), is_first);
+        Some(shortest.saturating_sub(self.run.waited()))
+    }
+
+    /// Notes that the next batch is late, and warns of it with the cause.
+    fn note_stall(&mut self) {
+        self.wait = WaitState::Stalled;
+        let RunStart { engine, source, stage, stalls, .. } = &self.start;
+        if let Some(unsaid) = stalls.note(Instant::now()) {
+            let stall = Stall {
+                source: &**source,
+                field: stage.fields().next(),
+                epoch: self.epoch().0,
+                batch: self.position.next_batch(),
+                waited: self.run.waited(),
+                waits: engine.waits(),
+                workers: engine.activities(),
+                unsaid,
+            };
+            warn(stall.warning());
+        }
+        self.record(false);
+    }
+
+    /// Records the metrics that are not counted by batch.
+    fn record(&self, is_end: bool) {
+        let RunStart { engine, stalls, metrics, .. } = &self.start;
+        metrics.record(is_end, || {
+            let totals = Totals { damaged: self.damage.rows(), stalls: stalls.count() };
+            (engine.utilization(), totals)
+        });
     }
 
     /// Notes what the run answered.
@@ -170,6 +237,11 @@ impl Batches {
         next: Option<Result<HostBatch, RunError>>,
     ) -> Option<Result<Batch, Error>> {
         let next = next.map(|batch| batch.map(Batch::from));
+        self.wait = WaitState::Usual;
+        if let Some(Ok(batch)) = &next {
+            self.start.metrics.delivered(batch.len(), self.run.last_wait());
+        }
+        self.record(!matches!(&next, Some(Ok(_))));
         match &next {
             None if self.position.is_without_batches() && self.run.skipped() == 0 => {
                 self.position.failed();
@@ -213,8 +285,11 @@ impl Iterator for Batches {
     type Item = Result<Batch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.run.next();
-        self.delivered(next)
+        loop {
+            if let Poll::Ready(next) = self.next_within(Duration::MAX) {
+                return next;
+            }
+        }
     }
 
     /// The upper bound is [`remaining`](Self::remaining). The lower bound is 0, because an error ends the
@@ -244,6 +319,8 @@ pub(super) struct RunStart {
     pub(super) rank: [u64; 2],
     /// The part of the batches' fingerprints that all share: see [`Loader::origin`](super::Loader).
     pub(super) origin: u64,
+    pub(super) stalls: Arc<StallLog>,
+    pub(super) metrics: Arc<LoaderMetrics>,
 }
 
 impl RunStart {

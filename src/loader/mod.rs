@@ -42,6 +42,7 @@ mod image_run;
 mod in_memory;
 pub(crate) mod inspect;
 pub(crate) mod inspected_targets;
+mod metrics;
 mod mix_plan;
 mod mixing;
 mod open;
@@ -49,6 +50,7 @@ mod opened_image;
 mod outputs;
 mod pipeline;
 mod stage;
+mod stalls;
 pub(crate) mod stats;
 mod target_mixing;
 mod target_plan;
@@ -87,8 +89,10 @@ use crate::run::{Delivery, Engine, LastBatch, RunRequest, Utilization};
 use crate::sample::{Epoch, SampleId, UNKNOWN};
 use crate::source::{ClassNames, Fingerprint, PageStats, PagedBeton, Source, Stream};
 use epoch::{ListedOrder, RunPosition, RunStart};
+use metrics::LoaderMetrics;
 use outputs::OutputSpec;
 use stage::LoaderStage;
+use stalls::StallLog;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
@@ -121,6 +125,9 @@ pub struct Loader {
     position: Mutex<Option<Arc<RunPosition>>>,
     /// The log of the fingerprints of all batches, if there is one.
     log: Arc<LogSlot>,
+    /// The batches that were late.
+    stalls: Arc<StallLog>,
+    metrics: Arc<LoaderMetrics>,
     /// Its threads end with the last owner: the loader, or batches that outlive it.
     engine: Arc<Engine<LoaderStage>>,
 }
@@ -436,7 +443,8 @@ impl Loader {
     }
 
     /// Returns the rank and the number of ranks.
-    fn rank(&self) -> [u64; 2] {
+    #[doc(hidden)]
+    pub fn rank(&self) -> [u64; 2] {
         [self.setup.rank, self.setup.world]
     }
 
@@ -488,6 +496,8 @@ impl Loader {
             on_damaged: self.setup.on_damaged,
             rank: self.rank(),
             origin: self.origin(stage),
+            stalls: Arc::clone(&self.stalls),
+            metrics: Arc::clone(&self.metrics),
         }
     }
 

@@ -54,6 +54,9 @@ pub struct Stats {
     pub samples: u64,
     /// The number of batches delivered.
     pub batches: u64,
+    /// The number of batches that came so late that a warning names the cause: see
+    /// [`set_warning_handler`](crate::set_warning_handler).
+    pub stalls: u64,
     /// The number of loops of the last epoch's pipelines that could not be compiled: their samples are
     /// evaluated op by op, slowly. There should be none.
     pub failed_loops: usize,
@@ -119,6 +122,7 @@ impl Stats {
         stats.consumer_waited = self.consumer_waited.saturating_sub(before.consumer_waited);
         stats.samples = self.samples.saturating_sub(before.samples);
         stats.batches = self.batches.saturating_sub(before.batches);
+        stats.stalls = self.stalls.saturating_sub(before.stalls);
         stats
     }
 
@@ -135,6 +139,7 @@ impl Stats {
             consumer_waited: headroom.consumer_waited,
             samples: headroom.samples,
             batches: headroom.batches,
+            stalls: 0,
             failed_loops: 0,
             cache_stopped: None,
             stored: Stored::Images,
@@ -368,7 +373,8 @@ impl Loader {
             None if self.setup.frames.is_some() => Stored::Cameras,
             None => Stored::Images,
         };
-        Stats { failed_loops, cache_stopped, stored, ..Stats::up_to(&self.utilization()) }
+        let stalls = self.stalls.count();
+        Stats { stalls, failed_loops, cache_stopped, stored, ..Stats::up_to(&self.utilization()) }
     }
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread; 0 ends the trace.
@@ -421,6 +427,7 @@ mod tests {
             consumer_waited: Duration::from_millis(waited),
             samples: 1000,
             batches: 10,
+            stalls: 0,
             failed_loops: 0,
             cache_stopped: None,
             stored: Stored::Images,

@@ -38,6 +38,8 @@ mod image_lists;
 mod in_memory;
 #[cfg(all(feature = "parquet", feature = "video"))]
 mod lerobot;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(all(feature = "spec", feature = "write"))]
 mod mistakes;
 mod mixed_arrays;
@@ -69,6 +71,7 @@ mod runtime;
 mod scaled_decode;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 mod spec;
+mod stalls;
 mod targets;
 mod thousand_ranks;
 mod transform;

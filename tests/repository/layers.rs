@@ -177,6 +177,8 @@ const INNER: [(&str, &[&str]); 2] = [
             "pipeline",
             "outputs",
             "in_memory",
+            "metrics",
+            "stalls",
             // Outputs as data, their planning, and the run of a sample through them.
             "device",
             "elements",

@@ -9,7 +9,7 @@ use super::shared::{EngineShared, WaitLimits};
 use super::spans::EpochSpan;
 use super::stage::Stage;
 use super::worker;
-use super::{RunError, Trace, Utilization};
+use super::{Activity, RunError, Trace, Utilization, WaitHistogram};
 use crate::batch::{BatchSpec, SlotPool};
 use crate::sample::UNKNOWN;
 use crate::sync::atomic::AtomicU64;
@@ -237,12 +237,30 @@ impl<S: Stage> Engine<S> {
         Utilization {
             workers: shared.meters.iter().map(|meter| meter.times()).collect(),
             consumer_waited: shared.consumer.total(),
+            waits: self.waits(),
             batches: shared.batches.load(Ordering::Relaxed),
             samples: shared.samples.load(Ordering::Relaxed),
+            ready: shared.ready(),
             slots,
             slots_allocated,
             slot_bytes: slot_bytes.saturating_mul(slots as u64),
         }
+    }
+
+    /// Returns how many delivered batches a consumer has waited for, by the length of the wait. Takes no lock.
+    #[must_use]
+    pub fn waits(&self) -> WaitHistogram {
+        self.shared.consumer.waits()
+    }
+
+    /// Returns what each worker does at the moment. Takes no lock. In a process forked from the engine's there are no
+    /// workers.
+    #[must_use]
+    pub fn activities(&self) -> Vec<Activity> {
+        if self.process.is_forked() {
+            return vec![];
+        }
+        self.shared.meters.iter().map(|meter| meter.activity()).collect()
     }
 
     /// Starts a trace of what every thread does, of at most `limit` events per thread. Events traced

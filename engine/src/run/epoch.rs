@@ -97,6 +97,10 @@ pub struct EpochRun<S: Stage> {
     closed: bool,
     /// When the consumer began to wait for the next batch, if it has waited in vain.
     waiting_since: Option<Instant>,
+    /// How long the consumer has waited for the next batch so far.
+    waited: Duration,
+    /// How long it waited for the batch before.
+    last_wait: Duration,
 }
 
 /// How long dropping a run early waits for chunks in flight. The wait is optional: it only lets the next
@@ -110,8 +114,18 @@ impl<S: Stage> EpochRun<S> {
         id: u64,
         batches: u64,
     ) -> Self {
-        let (left, waiting_since) = (batches, None);
-        Self { shared, process, id, left, skipped: 0, replaced: 0, closed: false, waiting_since }
+        Self {
+            shared,
+            process,
+            id,
+            left: batches,
+            skipped: 0,
+            replaced: 0,
+            closed: false,
+            waiting_since: None,
+            waited: Duration::ZERO,
+            last_wait: Duration::ZERO,
+        }
     }
 
     /// Returns the number of batches left, if no error ends the run and no batch loses all its rows;
@@ -135,6 +149,18 @@ impl<S: Stage> EpochRun<S> {
         self.replaced
     }
 
+    /// Returns how long the consumer has waited for the next batch, in the calls since the last batch.
+    #[must_use]
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Returns how long the consumer waited for the batch that was delivered last.
+    #[must_use]
+    pub fn last_wait(&self) -> Duration {
+        self.last_wait
+    }
+
     /// Waits for the next batch, but at most `longest`: pending if it is not ready then. This ends nothing:
     /// the batch comes with a later call. The [limits](super::EngineOptions) of a wait count from the first of
     /// these calls.
@@ -154,6 +180,7 @@ impl<S: Stage> EpochRun<S> {
         };
         self.pass_over(passed.batches);
         self.skipped += passed.skipped;
+        self.waited += passed.waited;
         match &delivered {
             Poll::Ready(Some(Ok(batch))) => self.count(batch),
             Poll::Ready(Some(Err(_)) | None) => self.close(),
@@ -184,6 +211,8 @@ impl<S: Stage> EpochRun<S> {
     }
 
     fn count(&mut self, batch: &HostBatch) {
+        self.last_wait = std::mem::take(&mut self.waited);
+        self.shared.consumer.delivered(self.last_wait);
         self.pass_over(1);
         self.skipped += batch.skipped().len() as u64;
         self.replaced += batch.replaced().len() as u64;

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use super::spans;
 use super::trace::{EventBuffer, TraceEvent};
-use super::utilization::{Phase, Times, WorkerActivity};
+use super::utilization::{Activity, Phase, Times, WorkerActivity};
+use super::waits::{WaitCounts, WaitHistogram};
 use crate::sample::SampleId;
 use crate::sync::counter::{AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, Instant};
@@ -101,6 +102,14 @@ impl WorkerTimer {
         self.sample().map(|sample| WorkerActivity { sample, phase: self.current() })
     }
 
+    /// Returns what the thread does at the moment, and since when.
+    pub(super) fn activity(&self) -> Activity {
+        let (phase, since) = (self.current(), self.since.load(Ordering::Acquire));
+        let lasts = Duration::from_nanos(nanos(self.born).saturating_sub(since));
+        let batch = (!phase.is_wait()).then(|| self.batch.load(Ordering::Relaxed));
+        Activity { phase, lasts, batch, sample: batch.and_then(|_| self.sample()) }
+    }
+
     fn current(&self) -> Phase {
         Phase::of(self.phase.load(Ordering::Relaxed))
     }
@@ -127,16 +136,18 @@ impl WorkerTimer {
 pub(super) struct ConsumerTimer {
     born: Instant,
     waited: AtomicU64,
+    counts: WaitCounts,
     event_buffer: EventBuffer,
 }
 
 impl ConsumerTimer {
     pub(super) fn new(born: Instant) -> Self {
-        Self { born, waited: AtomicU64::new(0), event_buffer: EventBuffer::default() }
+        let (waited, counts) = (AtomicU64::new(0), WaitCounts::default());
+        Self { born, waited, counts, event_buffer: EventBuffer::default() }
     }
 
-    /// Records that a consumer has waited for `batch` since `start`.
-    pub(super) fn note(&self, start: Instant, batch: u64) {
+    /// Records that a consumer has waited for `batch` since `start`, and returns how long.
+    pub(super) fn note(&self, start: Instant, batch: u64) -> Duration {
         let waited = start.elapsed();
         self.waited.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
         if self.event_buffer.is_on() {
@@ -150,6 +161,17 @@ impl ConsumerTimer {
                 sample: None,
             });
         }
+        waited
+    }
+
+    /// Counts a batch that was delivered after this wait.
+    pub(super) fn delivered(&self, waited: Duration) {
+        self.counts.add(waited);
+    }
+
+    /// Returns how long consumers waited for each batch.
+    pub(super) fn waits(&self) -> WaitHistogram {
+        self.counts.histogram()
     }
 
     /// Returns the time since the engine was created.
@@ -242,6 +264,12 @@ mod tests {
         assert_eq!(meter.doing().unwrap().to_string(), "sample 7: decode");
         watch.start(SampleId(8), Phase::Read);
         assert_eq!(meter.doing().unwrap().to_string(), "sample 8: read");
+        std::thread::sleep(Duration::from_millis(2));
+        let Activity { phase, lasts, batch, sample } = meter.activity();
+        assert_eq!((phase, batch, sample), (Phase::Read, Some(3), Some(SampleId(8))));
+        assert!(lasts >= Duration::from_millis(2));
+        meter.phase(Phase::Room);
+        assert_eq!((meter.activity().batch, meter.activity().sample), (None, None));
         Progress::off().phase(Phase::Read);
     }
 }

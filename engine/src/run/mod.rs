@@ -64,6 +64,7 @@ mod spans;
 mod stage;
 mod trace;
 mod utilization;
+mod waits;
 mod worker;
 
 pub use self::engine::{Engine, EngineOptions};
@@ -73,4 +74,5 @@ pub use self::meter::Progress;
 pub use self::row_fixes::MAX_ATTEMPTS;
 pub use self::stage::{FillError, OnFailure, RunOrder, Stage};
 pub use self::trace::{Trace, TraceEvent};
-pub use self::utilization::{Phase, Times, Utilization, WorkerActivity};
+pub use self::utilization::{Activity, Phase, Times, Utilization, WorkerActivity};
+pub use self::waits::WaitHistogram;

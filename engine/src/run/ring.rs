@@ -211,6 +211,12 @@ impl<S: Stage> Ring<S> {
         self.runs.iter().any(|state| state.run.id == id)
     }
 
+    /// Returns the number of batches that are finished and not delivered.
+    pub(super) fn ready(&self) -> usize {
+        let ahead = self.runs.iter().flat_map(|state| state.ahead.values());
+        ahead.filter(|outcome| matches!(outcome, Some(BatchOutcome::Batch(_)))).count()
+    }
+
     /// Stops handing out chunks of all runs.
     pub(super) fn cancel_all(&self) {
         let jobs = self.runs.iter().flat_map(|state| &state.listed);

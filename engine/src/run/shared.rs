@@ -251,9 +251,14 @@ impl<S: Stage> EngineShared<S> {
         };
         drop(state);
         if let Some(batch) = waiting_for {
-            self.consumer.note(begun, batch);
+            passed.waited += self.consumer.note(begun, batch);
         }
         outcome
+    }
+
+    /// Returns the number of batches that are finished and not delivered, of all runs.
+    pub(super) fn ready(&self) -> usize {
+        self.lock().ring.ready()
     }
 
     /// Returns how much longer a consumer waits; `None` is forever.
@@ -331,9 +336,11 @@ struct Wait {
     no_slot: Option<usize>,
 }
 
-/// The number of batches that were not delivered because they lost all their rows.
+/// What happened before a batch was delivered: the number of batches that were not, because they lost all their rows.
 #[derive(Default)]
 pub(super) struct Passed {
+    /// How long the consumer waited.
+    pub(super) waited: Duration,
     pub(super) batches: u64,
     /// The number of their rows.
     pub(super) skipped: u64,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::waits::WaitHistogram;
 use crate::sample::SampleId;
 
 /// The activity of a thread. A thread is in one phase at any time, so the phases of a worker add up to
@@ -130,6 +131,19 @@ impl fmt::Display for WorkerActivity {
     }
 }
 
+/// What a worker does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// The phase of the worker.
+    pub phase: Phase,
+    /// How long it has been in this phase.
+    pub lasts: Duration,
+    /// The batch that it fills; `None` for a waiting worker.
+    pub batch: Option<u64>,
+    /// The sample, as in [`WorkerActivity`].
+    pub sample: Option<SampleId>,
+}
+
 /// Where the time of an engine went since it was created. Wall-clock time, not processor time.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Utilization {
@@ -137,10 +151,14 @@ pub struct Utilization {
     pub workers: Vec<Times>,
     /// The time the consumer waited for batches: the workers are slower.
     pub consumer_waited: Duration,
+    /// The lengths of these waits.
+    pub waits: WaitHistogram,
     /// The number of batches delivered.
     pub batches: u64,
     /// The number of samples delivered.
     pub samples: u64,
+    /// The number of batches that are finished and not yet delivered.
+    pub ready: usize,
     /// The current number of slots, for the tensors of the last run: in use, held and free.
     pub slots: usize,
     /// The number of slots allocated so far for these tensors; constant once the ring is warm.
