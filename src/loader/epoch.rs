@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::damaged::{DamageLog, OnDamaged};
 use super::error::all_skipped;
 use super::fingerprint_log::{LogSlot, LoggedRun};
-use super::metrics::{LoaderMetrics, Totals};
+use super::metrics::LoaderMetrics;
 use super::stage::LoaderStage;
 use super::stalls::{self, Stall, StallLog};
 use crate::batch::Batch;
@@ -225,10 +225,7 @@ impl Batches {
     /// Records the metrics that are not counted by batch.
     fn record(&self, is_end: bool) {
         let RunStart { engine, stalls, metrics, .. } = &self.start;
-        metrics.record(is_end, || {
-            let totals = Totals { damaged: self.damage.rows(), stalls: stalls.count() };
-            (engine.utilization(), totals)
-        });
+        metrics.record(is_end, || (engine.utilization(), self.damage.rows(), stalls.count()));
     }
 
     /// Notes what the run answered.

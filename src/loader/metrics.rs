@@ -16,19 +16,8 @@ pub(super) use off::LoaderMetrics;
 #[cfg(feature = "metrics")]
 pub(super) use on::LoaderMetrics;
 
-/// What changed since the last record of it.
-#[derive(Clone, Copy)]
-#[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "read by the metrics"))]
-pub(super) struct Totals {
-    /// The number of rows lost to damaged samples.
-    pub(super) damaged: u64,
-    /// The number of batches that came late.
-    pub(super) stalls: u64,
-}
-
 #[cfg(feature = "metrics")]
 mod on {
-    use super::Totals;
     use crate::run::{Phase, Utilization};
     use metrics::{
         Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit,
@@ -40,7 +29,7 @@ mod on {
     const INTERVAL: Duration = Duration::from_millis(100);
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Kind {
+    pub(super) enum Kind {
         Counter,
         Gauge,
         Histogram,
@@ -48,11 +37,11 @@ mod on {
 
     /// The declaration of a metric.
     #[derive(Clone, Copy, Debug)]
-    struct Metric {
-        name: &'static str,
-        kind: Kind,
-        unit: Unit,
-        help: &'static str,
+    pub(super) struct Metric {
+        pub(super) name: &'static str,
+        pub(super) kind: Kind,
+        pub(super) unit: Unit,
+        pub(super) help: &'static str,
     }
 
     const fn metric(name: &'static str, kind: Kind, unit: Unit, help: &'static str) -> Metric {
@@ -109,14 +98,14 @@ mod on {
     );
 
     /// All metrics.
-    const METRICS: [Metric; 10] =
+    pub(super) const METRICS: [Metric; 10] =
         [SAMPLES, BATCHES, DAMAGED, STALLS, WAITED, PHASES, WAIT, READY, WORKERS, MEMORY];
 
     const METADATA: Metadata<'static> =
         Metadata::new("fuseloop", Level::INFO, Some("fuseloop::loader"));
 
     /// The handles of a loader's metrics, of the recorder that was installed when the loader was built.
-    pub(in crate::loader) struct LoaderMetrics {
+    pub(crate) struct LoaderMetrics {
         samples: Counter,
         batches: Counter,
         damaged: Counter,
@@ -142,7 +131,7 @@ mod on {
 
     impl LoaderMetrics {
         /// Registers the metrics of a loader of a dataset.
-        pub(in crate::loader) fn new(dataset: &str, rank: u64) -> Self {
+        pub(crate) fn new(dataset: &str, rank: u64) -> Self {
             let labels = vec![
                 Label::new("loader", dataset.to_owned()),
                 Label::new("rank", rank.to_string()),
@@ -175,25 +164,22 @@ mod on {
         }
 
         /// Records a batch that was delivered.
-        pub(in crate::loader) fn delivered(&self, rows: usize, waited: Duration) {
+        pub(crate) fn delivered(&self, rows: usize, waited: Duration) {
             self.samples.increment(rows as u64);
             self.batches.increment(1);
             self.wait.record(waited);
         }
 
-        /// Records all else, if the last record is old enough or the epoch is over.
-        pub(in crate::loader) fn record(
-            &self,
-            is_end: bool,
-            now: impl FnOnce() -> (Utilization, Totals),
-        ) {
+        /// Records all else, if the last record is old enough or the epoch is over. `now` returns also the number of rows
+        /// lost to damaged samples, and of batches that came late.
+        pub(crate) fn record(&self, is_end: bool, now: impl FnOnce() -> (Utilization, u64, u64)) {
             let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
             if !is_end && recorded.at.is_some_and(|at| at.elapsed() < INTERVAL) {
                 return;
             }
-            let (now, totals) = now();
-            self.damaged.increment(totals.damaged.saturating_sub(recorded.damaged));
-            self.stalls.increment(totals.stalls.saturating_sub(recorded.stalls));
+            let (now, damaged, stalls) = now();
+            self.damaged.increment(damaged.saturating_sub(recorded.damaged));
+            self.stalls.increment(stalls.saturating_sub(recorded.stalls));
             let grow = |gauge: &Gauge, from: Duration, to: Duration| {
                 gauge.increment(to.saturating_sub(from).as_secs_f64());
             };
@@ -213,8 +199,8 @@ mod on {
             self.memory.set(now.slot_bytes as f64);
             *recorded = Recorded {
                 at: Some(Instant::now()),
-                damaged: totals.damaged,
-                stalls: totals.stalls,
+                damaged,
+                stalls,
                 waited: now.consumer_waited,
                 phases,
             };
@@ -233,110 +219,109 @@ mod on {
             Kind::Histogram => recorder.describe_histogram(name, unit, help),
         }
     }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-        use std::fs;
-        use std::path::Path;
-
-        fn file(name: &str) -> String {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
-        }
-
-        #[test]
-        fn names_follow_the_rules_of_prometheus() {
-            for Metric { name, kind, unit, help } in METRICS {
-                assert!(name.starts_with("fuseloop_"), "{name}");
-                assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
-                assert_eq!(name.contains("_seconds"), unit == Unit::Seconds, "{name}");
-                assert_eq!(name.ends_with("_bytes"), unit == Unit::Bytes, "{name}");
-                assert!(help.ends_with('.'), "{name}");
-            }
-        }
-
-        #[test]
-        fn the_table_of_the_python_package_is_the_same() {
-            let lines = METRICS.map(|Metric { name, kind, unit, help }| {
-                let kind = format!("{kind:?}").to_lowercase();
-                let unit = match unit {
-                    Unit::Seconds => "s",
-                    Unit::Bytes => "By",
-                    _ => "1",
-                };
-                format!("    Metric(\"{name}\", \"{kind}\", \"{unit}\", \"{help}\"),\n")
-            });
-            let python = file("python/fuseloop/metrics.py");
-            let (_, table) = python.split_once("METRICS = (\n").unwrap();
-            let (table, _) = table.split_once(")\n").unwrap();
-            assert_eq!(table, lines.concat());
-        }
-
-        #[test]
-        fn the_page_lists_them_all() {
-            let page = file("docs/watching.md");
-            for Metric { name, help, .. } in METRICS {
-                let row = page.lines().find(|line| line.starts_with(&format!("| `{name}`")));
-                let row = row.unwrap_or_else(|| panic!("{name} is not in docs/watching.md"));
-                assert!(row.contains(help.trim_end_matches('.')), "{row}");
-            }
-        }
-
-        #[test]
-        fn the_board_asks_for_metrics_that_there_are() {
-            let board: serde_json::Value =
-                serde_json::from_str(&file("docs/grafana.json")).unwrap();
-            let panels = board["panels"].as_array().unwrap();
-            let mut asked = std::collections::BTreeSet::new();
-            for panel in panels {
-                let targets = panel["targets"].as_array().unwrap();
-                assert!(!targets.is_empty(), "{}: no query", panel["title"]);
-                for target in targets {
-                    let query = target["expr"].as_str().unwrap();
-                    let is_part = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
-                    let words = query.split(is_part);
-                    let names = words.filter(|word| word.starts_with("fuseloop_"));
-                    let before = asked.len();
-                    asked.extend(names.map(str::to_owned));
-                    assert!(query.contains("fuseloop_") || asked.len() > before, "{query}");
-                }
-            }
-            for name in &asked {
-                // What Prometheus makes of a histogram.
-                let of_histogram = ["_sum", "_count", "_bucket"];
-                let base = of_histogram.iter().find_map(|end| name.strip_suffix(end));
-                let known = |name: &str, kinds: &[Kind]| {
-                    METRICS.iter().any(|one| one.name == name && kinds.contains(&one.kind))
-                };
-                let is_known = known(name, &[Kind::Counter, Kind::Gauge])
-                    || base.is_some_and(|base| known(base, &[Kind::Histogram]));
-                assert!(is_known, "{name} is not declared");
-            }
-            for Metric { name, .. } in METRICS {
-                let is_asked = asked.iter().any(|one| one.starts_with(name));
-                assert!(is_asked, "{name} is on no panel");
-            }
-        }
-    }
 }
 
 #[cfg(not(feature = "metrics"))]
 mod off {
-    use super::Totals;
     use crate::run::Utilization;
     use std::time::Duration;
 
-    pub(in crate::loader) struct LoaderMetrics;
+    pub(crate) struct LoaderMetrics;
 
     impl LoaderMetrics {
-        pub(in crate::loader) const fn new(_: &str, _: u64) -> Self {
+        pub(crate) const fn new(_: &str, _: u64) -> Self {
             Self
         }
 
-        pub(in crate::loader) const fn delivered(&self, _: usize, _: Duration) {}
+        pub(crate) const fn delivered(&self, _: usize, _: Duration) {}
 
-        pub(in crate::loader) fn record(&self, _: bool, _: impl FnOnce() -> (Utilization, Totals)) {
+        pub(crate) fn record(&self, _: bool, _: impl FnOnce() -> (Utilization, u64, u64)) {}
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "metrics")]
+mod tests {
+    use super::on::{Kind, METRICS, Metric};
+    use metrics::Unit;
+    use std::fs;
+    use std::path::Path;
+
+    fn file(name: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    #[test]
+    fn names_follow_the_rules_of_prometheus() {
+        for Metric { name, kind, unit, help } in METRICS {
+            assert!(name.starts_with("fuseloop_"), "{name}");
+            assert_eq!(name.ends_with("_total"), kind == Kind::Counter, "{name}");
+            assert_eq!(name.contains("_seconds"), unit == Unit::Seconds, "{name}");
+            assert_eq!(name.ends_with("_bytes"), unit == Unit::Bytes, "{name}");
+            assert!(help.ends_with('.'), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_the_python_package_is_the_same() {
+        let lines = METRICS.map(|Metric { name, kind, unit, help }| {
+            let kind = format!("{kind:?}").to_lowercase();
+            let unit = match unit {
+                Unit::Seconds => "s",
+                Unit::Bytes => "By",
+                _ => "1",
+            };
+            format!("    Metric(\"{name}\", \"{kind}\", \"{unit}\", \"{help}\"),\n")
+        });
+        let python = file("python/fuseloop/metrics.py");
+        let (_, table) = python.split_once("METRICS = (\n").unwrap();
+        let (table, _) = table.split_once(")\n").unwrap();
+        assert_eq!(table, lines.concat());
+    }
+
+    #[test]
+    fn the_page_lists_them_all() {
+        let page = file("docs/watching.md");
+        for Metric { name, help, .. } in METRICS {
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{name}`")));
+            let row = row.unwrap_or_else(|| panic!("{name} is not in docs/watching.md"));
+            assert!(row.contains(help.trim_end_matches('.')), "{row}");
+        }
+    }
+
+    #[test]
+    fn the_board_asks_for_metrics_that_there_are() {
+        let board: serde_json::Value = serde_json::from_str(&file("docs/grafana.json")).unwrap();
+        let panels = board["panels"].as_array().unwrap();
+        let mut asked = std::collections::BTreeSet::new();
+        for panel in panels {
+            let targets = panel["targets"].as_array().unwrap();
+            assert!(!targets.is_empty(), "{}: no query", panel["title"]);
+            for target in targets {
+                let query = target["expr"].as_str().unwrap();
+                let is_part = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+                let words = query.split(is_part);
+                let names = words.filter(|word| word.starts_with("fuseloop_"));
+                let before = asked.len();
+                asked.extend(names.map(str::to_owned));
+                assert!(query.contains("fuseloop_") || asked.len() > before, "{query}");
+            }
+        }
+        for name in &asked {
+            // What Prometheus makes of a histogram.
+            let of_histogram = ["_sum", "_count", "_bucket"];
+            let base = of_histogram.iter().find_map(|end| name.strip_suffix(end));
+            let known = |name: &str, kinds: &[Kind]| {
+                METRICS.iter().any(|one| one.name == name && kinds.contains(&one.kind))
+            };
+            let is_known = known(name, &[Kind::Counter, Kind::Gauge])
+                || base.is_some_and(|base| known(base, &[Kind::Histogram]));
+            assert!(is_known, "{name} is not declared");
+        }
+        for Metric { name, .. } in METRICS {
+            let is_asked = asked.iter().any(|one| one.starts_with(name));
+            assert!(is_asked, "{name} is on no panel");
         }
     }
 }

@@ -139,8 +139,8 @@ impl Stall<'_> {
     /// Says why no worker is at work.
     fn idle(&self) -> String {
         if self.workers.iter().any(|worker| worker.phase == Phase::Slot) {
-            return "the program holds so many batches that no memory is free for another one: drop batches sooner, or \
-                    raise the memory limit"
+            return "no memory is free for another batch, because the program holds batches: drop them sooner, or raise \
+                    the memory limit"
                 .to_owned();
         }
         "no worker has anything to do: please report this".to_owned()
@@ -252,7 +252,7 @@ mod tests {
         assert!(text.contains("one of 2 workers at work has been running the ops on"), "{text}");
         assert!(text.contains("for 700 ms: a function in the list of ops"), "{text}");
         let text = said(&[at(Phase::Slot, 1500, None, None), room]);
-        assert!(text.contains("the program holds so many batches"), "{text}");
+        assert!(text.contains("because the program holds batches"), "{text}");
         let text = Stall { unsaid: 7, ..stall(&[other]) }.warning();
         assert!(
             text.contains("(7 batches were late since the last warning): the worker"),
