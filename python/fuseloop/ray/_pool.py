@@ -32,7 +32,7 @@ START_TIMEOUT = 300.0
 """The most seconds in which one actor has to be ready."""
 
 SLOW_START = 10.0
-"""The seconds after which a wait for the first actor is told."""
+"""The seconds after which a wait for the first actor is logged."""
 
 REPLY_TIMEOUT = 60.0
 """The most seconds in which a reply that Ray says is ready has to arrive, from another node, too."""
@@ -74,7 +74,7 @@ class ActorPool:
         self._numbers = 0
         self._failed_starts = 0
         self._waits_since: float | None = None  # when the wait for a first actor began
-        self._has_told = False  # of a long wait
+        self._has_logged = False  # a long wait
         self.scale(count)
 
     def __len__(self) -> int:
@@ -160,18 +160,18 @@ class ActorPool:
         """
         self._waits_since = self._waits_since or time.monotonic()
         waited = time.monotonic() - self._waits_since
-        if waited > START_TIMEOUT or (waited > SLOW_START and not self._has_told):
+        if waited > START_TIMEOUT or (waited > SLOW_START and not self._has_logged):
             own = ("max_concurrency", "max_restarts", "max_task_retries", "scheduling_strategy")
             needed = {name: value for name, value in self._options.items() if name not in own}
             free = {name: value for name, value in ray.available_resources().items() if not name.startswith("node:")}
-            told = (
+            text = (
                 f"none of {self._count} actors has started in {waited:.0f} s: each needs {needed}, and the cluster has "
                 f"{free} free: add nodes that have this, or ask for less"
             )
             if waited > START_TIMEOUT:
-                raise StalledError(told)
-            _logger.warning("%s", told)
-            self._has_told = True
+                raise StalledError(text)
+            _logger.warning("%s", text)
+            self._has_logged = True
         starting = self.starting()
         if starting:
             ray.wait(starting, timeout=STEP)
