@@ -1257,7 +1257,7 @@ class Loader(Generic[B]):
         lists = {**self._lists, **changes}
         called = {name: _list_of(ops, self.next_epoch) for name, ops in lists.items() if callable(ops)}
         self._core().set_ops([(name, _fixed(ops)) for name, ops in changes.items()], called)
-        self._lists = lists
+        self._lists, self._beginning = lists, json.loads(self._inner.beginning())
         for name, ops in changes.items():
             self._keep_ops(name, ops)
 
