@@ -168,7 +168,12 @@ impl Loader {
     }
 
     /// Returns the number of samples of each component before a cursor, or in a whole epoch; `None` without a mixture.
-    fn drawn(&self, py: Python<'_>, cursor: Option<&str>, epoch: u32) -> PyResult<Option<Vec<u64>>> {
+    fn drawn(
+        &self,
+        py: Python<'_>,
+        cursor: Option<&str>,
+        epoch: u32,
+    ) -> PyResult<Option<Vec<u64>>> {
         let loader = self.get(py)?;
         let at = match cursor {
             None => Ok((epoch, u64::MAX)),
