@@ -366,7 +366,7 @@ pub(super) fn on_images(
     with_ops(path, opened(path, Loader::open(path)?)?, &loader::Pipeline::by_epoch(ops), false)
 }
 
-/// Gives ops to every image field, or to the frames of clips of video files.
+/// Returns a builder with ops for every image field, or for the frames of clips of video files.
 fn with_ops(
     path: &Path,
     mut builder: LoaderBuilder,

@@ -87,7 +87,7 @@ impl PngDecoder {
         if rows == height || reader.info().interlaced {
             let stored = room(&mut self.stored, wanted)?;
             if reader.info().interlaced {
-                // Of samples of less than 8 bits, the decoder adds the bits of each pass to those that are there.
+                // The decoder adds the bits of each pass to those that are there, if samples have less than 8 bits.
                 stored.fill(0);
             }
             call_decoder("png", || reader.next_frame(stored)).map_err(damaged)?;

@@ -309,7 +309,7 @@ mod tests {
             }
         }
         for name in &asked {
-            // What Prometheus makes of a histogram.
+            // Prometheus makes three names of a histogram.
             let of_histogram = ["_sum", "_count", "_bucket"];
             let base = of_histogram.iter().find_map(|end| name.strip_suffix(end));
             let known = |name: &str, kinds: &[Kind]| {

@@ -442,7 +442,7 @@ impl Mixed {
             };
             let mut block = Block { start, counts: counts.clone(), whole: counts };
             if until - first < end {
-                // What comes before a change is what would come without it.
+                // A change leaves the rows before it as they would be without it.
                 let rows = (until - row) as usize;
                 block.counts.fill(0);
                 let components = block.components_of_whole(seed, epoch);

@@ -215,7 +215,7 @@ impl DataMixture {
         })
     }
 
-    /// What [`prints`](Self::prints) are of.
+    /// The settings of which [`prints`](Self::prints) has the fingerprints.
     pub(super) const SETTINGS: [&str; 4] =
         ["weights", "schedule of weights", "end of the epoch", "changes after a checkpoint"];
 

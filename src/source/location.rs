@@ -272,10 +272,11 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, Error> {
         ..glob::MatchOptions::new()
     };
     let found = glob::glob_with(pattern, options).map_err(|error| bad(error.to_string()))?;
-    let (mut paths, mut loops) = (vec![], HashMap::new());
+    let (mut paths, mut known) = (vec![], KnownDirs::new());
+    let look = |dir: &Path| is_loop(dir).then_some(true);
     for path in found {
         let path = path.map_err(|error| bad(error.to_string()))?;
-        if path.is_file() && !is_in_loop(&path, &mut loops) {
+        if path.is_file() && !is_below(&path, &mut known, &look) {
             paths.push(path);
         }
         if paths.len() > MOST {
@@ -289,22 +290,32 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, Error> {
     Ok(paths.into_iter().map(Location::Path).collect())
 }
 
-/// Returns true if a directory on a path is a link to one that the path is in, so that the file has a shorter path, too.
-/// `known` has the directories that were looked at.
-fn is_in_loop(path: &Path, known: &mut HashMap<PathBuf, bool>) -> bool {
+/// The directories of paths that were looked at, and the answers for what is in them.
+pub(super) type KnownDirs = HashMap<PathBuf, bool>;
+
+/// Returns the answer of `look` for the nearest directory of a path that it has one for; false if it has none.
+pub(super) fn is_below(
+    path: &Path,
+    known: &mut KnownDirs,
+    look: &impl Fn(&Path) -> Option<bool>,
+) -> bool {
     let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return false };
     if let Some(&known) = known.get(dir) {
         return known;
     }
-    let is_link = || fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink());
-    let leads_out = || {
+    let found = look(dir).unwrap_or_else(|| is_below(dir, known, look));
+    known.insert(dir.to_owned(), found);
+    found
+}
+
+/// Returns whether a directory is a link to one that it is in, so that its files have shorter paths, too.
+fn is_loop(dir: &Path) -> bool {
+    let leads_up = || {
         let above = dir.parent().filter(|above| !above.as_os_str().is_empty());
         let above = fs::canonicalize(above.unwrap_or(Path::new("."))).ok()?;
         Some(above.starts_with(fs::canonicalize(dir).ok()?))
     };
-    let found = is_in_loop(dir, known) || is_link() && leads_out() == Some(true);
-    known.insert(dir.to_owned(), found);
-    found
+    dir.is_symlink() && leads_up() == Some(true)
 }
 
 /// Expands the braces of a text; the last ones vary fastest.

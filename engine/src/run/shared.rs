@@ -336,11 +336,12 @@ struct Wait {
     no_slot: Option<usize>,
 }
 
-/// What happened before a batch was delivered: the number of batches that were not, because they lost all their rows.
+/// The wait before a batch was delivered, and the batches before it that were not, because they lost all their rows.
 #[derive(Default)]
 pub(super) struct Passed {
     /// How long the consumer waited.
     pub(super) waited: Duration,
+    /// The number of these batches.
     pub(super) batches: u64,
     /// The number of their rows.
     pub(super) skipped: u64,

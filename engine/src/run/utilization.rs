@@ -131,7 +131,7 @@ impl fmt::Display for WorkerActivity {
     }
 }
 
-/// What a worker does at the moment.
+/// The activity of a worker at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
     /// The phase of the worker.

@@ -40,6 +40,7 @@ use crate::parallel;
 use crate::source::audio_format;
 use crate::source::file_format::FileFormat;
 use crate::source::image_names::{is_picture, listed_with_others};
+use crate::source::location::{KnownDirs, is_below};
 use crate::source::media::Media;
 use crate::source::names::Names;
 use crate::source::video_format;
@@ -559,7 +560,12 @@ pub(super) fn of_pattern(
     let rules = Rules::new(refuses, links, roots);
     let bases: Vec<&Path> = spec.split("::").map(fixed).collect();
     let (mut list, mut dirs) = (ListedFiles::default(), HashMap::<PathBuf, usize>::new());
-    let (mut classes, mut linked) = (vec![], HashMap::new());
+    let (mut classes, mut known) = (vec![], KnownDirs::new());
+    // The directories before the first special character are the user's own.
+    let look = |dir: &Path| match bases.contains(&dir) {
+        true => Some(false),
+        false => dir.is_symlink().then_some(true),
+    };
     for location in Location::parse(spec)? {
         let Location::Path(path) = location else {
             return Err(fail!(
@@ -567,7 +573,7 @@ pub(super) fn of_pattern(
                 "{location}: folders of images can only be read from local files"
             ));
         };
-        let is_behind_link = links == Links::Refuse && is_behind_link(&path, &bases, &mut linked);
+        let is_behind_link = links == Links::Refuse && is_below(&path, &mut known, &look);
         if let Some(reason) = why_not(&path, &rules, is_behind_link, &mut list.links) {
             list.ignored.add(path, reason);
             continue;
@@ -636,22 +642,6 @@ fn class_of(dir: &Path) -> OsString {
     dir.file_name().map(ToOwned::to_owned).or_else(whole).unwrap_or_default()
 }
 
-/// Returns true if a directory of a path is a link, of those that the special characters of a pattern have matched: `bases` are
-/// the directories before these. `known` has the directories that were looked at.
-fn is_behind_link(path: &Path, bases: &[&Path], known: &mut HashMap<PathBuf, bool>) -> bool {
-    let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) else { return false };
-    if bases.contains(&dir) {
-        return false;
-    }
-    if let Some(&known) = known.get(dir) {
-        return known;
-    }
-    let found = fs::symlink_metadata(dir).is_ok_and(|found| found.is_symlink())
-        || is_behind_link(dir, bases, known);
-    known.insert(dir.to_owned(), found);
-    found
-}
-
 /// Returns why a file that a pattern names is not a sample, and counts links. With [`Links::Within`],
 /// the folders on its path are checked for links too.
 fn why_not(
@@ -666,7 +656,7 @@ fn why_not(
     if path.components().any(|part| walk::is_junk(part.as_os_str())) {
         return Some("in a folder of the system or of an archiver, not of data");
     }
-    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let is_link = path.is_symlink();
     let outcome = match rules.links {
         Links::Follow => Ok(()),
         Links::Within => rules.links.follow(path, &rules.roots).map(drop),

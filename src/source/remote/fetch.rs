@@ -20,14 +20,13 @@
 
 use super::address::{Address, StoreAt};
 use super::cause::Cause;
-use super::host::{Host, Slot};
+use super::host::{Host, Slot, some_of};
 use super::options::HostLimits;
 use super::stores::{self, Store};
 use crate::source::Escaped;
 use object_store::{GetOptions, GetRange, GetResult, GetResultPayload, ObjectMeta, ObjectStore};
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
 use std::pin::{Pin, pin};
@@ -527,6 +526,5 @@ fn stalled(stall: Duration) -> Cause {
 /// clients that were refused together do not return together.
 fn pause(first: Duration, tried: u32) -> Duration {
     let doubled = first.saturating_mul(1 << (tried - 1).min(16)).min(LONGEST_PAUSE);
-    let chance = RandomState::new().hash_one(tried) % 1024;
-    doubled + doubled * chance as u32 / 2048
+    doubled + some_of(doubled / 2)
 }

@@ -1,4 +1,4 @@
-//! What this process may send to one host: a bucket, or the host of a web address.
+//! Budgets limit what this process sends to one host: a bucket, or the host of a web address.
 //!
 //! | budget                     | default | of                                                                |
 //! |----------------------------|---------|-------------------------------------------------------------------|
@@ -166,7 +166,7 @@ impl Host {
         Duration::from_secs_f64((-tokens.left).max(0.0))
     }
 
-    /// Gives back a retry that was not sent.
+    /// Returns a retry that was not sent to the budget.
     pub(super) fn not_retried(&self) {
         self.state().retries.left += 1.0;
     }
@@ -243,7 +243,7 @@ fn semaphore(permits: usize) -> Arc<Semaphore> {
 }
 
 /// A random part of a duration, so that processes that wait for the same time do not begin together.
-fn some_of(duration: Duration) -> Duration {
+pub(super) fn some_of(duration: Duration) -> Duration {
     let chance = RandomState::new().hash_one(0) % 1024;
     duration * chance as u32 / 1024
 }

@@ -65,7 +65,7 @@ impl Default for RemoteOptions {
     }
 }
 
-/// What this process has requested of remote objects so far.
+/// The requests of this process for remote objects so far.
 ///
 /// ```
 /// use fuseloop::source::remote;

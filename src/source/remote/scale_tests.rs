@@ -291,7 +291,7 @@ fn caches_that_share_a_folder_fetch_each_block_once() {
         for k in 0..8_u64 {
             let (url, content, folder) = (&url, &content, folder.path());
             scope.spawn(move || {
-                // As in another process: the caches share nothing but the folder.
+                // The caches share nothing but the folder, as those of two processes.
                 let disk = DiskCache::open(folder, 1 << 30).unwrap();
                 let object = Object::open_with(url, hasty(), Some(Arc::new(disk))).unwrap();
                 for step in 0..50 {
@@ -337,7 +337,7 @@ fn a_claim_that_was_left_is_taken_over_and_one_that_hangs_is_given_up() {
         assert!(open(limits).fetched(0..BLOCK).unwrap() == content);
         assert_eq!(server.take_log().len(), 1);
     };
-    // Of a process that ended, of one whose file was deleted, and of a name that no owner has.
+    // The claims are of a process that ended, of one whose file was deleted, and of a name that no owner has.
     let dead = folder.path().join("owner-dead");
     std::fs::write(&dead, "").unwrap();
     let limits = endless(hasty().host);
