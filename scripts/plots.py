@@ -220,7 +220,7 @@ def formats_table(results):
             cells = (f"{found[column]:.2f}" if column in found else "" for column in columns)
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
     costs = [f"{name.split(', ')[1]} {rows[name]['Fuseloop, W1']:.3f}" for name in decoded]
-    lines += ["", f"W1 of pixels that are decoded beforehand takes Fuseloop, in ms: {', '.join(costs)}.", "", facts(results)]
+    lines += ["", f"W1 of pixels in memory, 500 x 375, takes a loader with one worker, in ms: {', '.join(costs)}.", "", facts(results)]
     return "\n".join(lines) + "\n"
 
 

@@ -5,8 +5,8 @@
 
 Photographs of at most 500 pixels a side are stored in each format and read again from memory. Pillow, torchvision.io and
 OpenCV decode them to RGB; Fuseloop does, too, and W1 is Fuseloop's and torchvision's: decoding, RandomResizedCrop 224, flip,
-and normalization to f32 with the channels first. The last rows are W1 of pixels that are decoded beforehand, RGB, gray and
-with alpha: what the loop costs. Needs `fuseloop`, NumPy, Pillow and OpenCV; torchvision is measured if it is installed.
+and normalization to f32 with the channels first. The last rows are W1 of pixels in memory, RGB, gray and with alpha, by a
+loader with one worker: what the loop costs. Needs `fuseloop`, NumPy, Pillow and OpenCV; torchvision is measured if it is installed.
 
 All run on one thread, in turns: a round of each after another, so that what else the machine does meets all alike. CPU
 time counts; a figure is the median of the rounds.
@@ -98,21 +98,42 @@ def torchvision():
 
 
 def w1(channels):
-    """Returns Fuseloop's W1."""
-    import fuseloop as fl
+    """Returns the list of Fuseloop's W1."""
     from fuseloop import ops
 
     mean, std = (MEAN, STD) if channels == 3 else ([0.5] * channels, [0.25] * channels)
     crop = [ops.RandomResizedCrop(224), ops.RandomHorizontalFlip()]
-    return fl.Transform([*crop, ops.Normalize(mean, std), ops.ToChannelsFirst()], seed=1)
+    return [*crop, ops.Normalize(mean, std), ops.ToChannelsFirst()]
+
+
+def epoch(pictures, mode):
+    """Returns an epoch of W1 of pictures in memory, of one size, and its number of samples. Each picture comes often, since
+    the memory of the first batches of an epoch is new."""
+    import fuseloop as fl
+
+    held = [np.array(Image.fromarray(picture).resize((500, 375)).convert(mode)) for picture in pictures]
+    pixels = np.stack(held).reshape(len(held), 375, 500, -1)
+    samples = np.tile(np.arange(len(held)), 32)
+    settings = {"batch_size": 32, "order": "random", "seed": 1, "workers": 1, "indices": samples}
+    loader = fl.Loader((pixels,), **settings, image=w1(pixels.shape[-1]))
+
+    def played(_):
+        for _ in loader:
+            pass
+
+    # The first epochs take longer.
+    for _ in range(4):
+        played(None)
+    return played, len(samples)
 
 
 def cases(pictures):
-    """Returns what is measured: by a row and a column, the function and its inputs."""
+    """Returns what is measured of files, and of pixels in memory: by a row and a column, the function, its inputs, and the
+    number of images in each."""
     import fuseloop as fl
     from fuseloop import ops
 
-    ours = {"Fuseloop": fl.Transform([ops.RandomHorizontalFlip(p=0.0)]), "Fuseloop, W1": w1(3)}
+    ours = {"Fuseloop": fl.Transform([ops.RandomHorizontalFlip(p=0.0)]), "Fuseloop, W1": fl.Transform(w1(3), seed=1)}
     theirs = {
         "Pillow": lambda file: Image.open(io.BytesIO(file)).convert("RGB").load(),
         "OpenCV": lambda file: cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR_RGB),
@@ -126,12 +147,12 @@ def cases(pictures):
         files = [store(picture) for picture in pictures]
         for column, function in (theirs | ours).items():
             if not (name.startswith("TIFF") and column == "torchvision.io"):
-                found[name, column] = (function, files)
+                found[name, column] = (function, files, 1)
+    held = {}
     for name, mode in {"RGB": "RGB", "gray": "L", "RGB and alpha": "RGBA"}.items():
-        pixels = [np.array(Image.fromarray(picture).convert(mode)) for picture in pictures]
-        pixels = [picture.reshape(*picture.shape[:2], -1) for picture in pixels]
-        found[f"decoded, {name}", "Fuseloop, W1"] = (w1(pixels[0].shape[2]), pixels)
-    return found
+        played, images = epoch(pictures, mode)
+        held[f"decoded, {name}", "Fuseloop, W1"] = (played, [None], images)
+    return found, held
 
 
 def main():
@@ -145,11 +166,12 @@ def main():
     if not pictures:
         print(f"{args.data}: no photographs, so that nothing is measured")
         return
-    found = cases(pictures)
-    times = {case: [] for case in found}
-    for _ in range(args.rounds + 1):
-        for case, work in found.items():
-            times[case].append(milliseconds(*work))
+    times = {}
+    for found in cases(pictures):
+        times |= {case: [] for case in found}
+        for _ in range(args.rounds + 1):
+            for case, (function, inputs, images) in found.items():
+                times[case].append(milliseconds(function, inputs) / images)
     rows = {}
     for (row, column), of in times.items():
         # The first round warms up.

@@ -15,6 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, SupportsInt, TypeVar
 
@@ -125,7 +126,7 @@ class RepeatedAugment:
 
 @dataclass(frozen=True)
 class DataMixture:
-    """Mixes the datasets that :func:`fuseloop.sources.concat` joins, by weights that need not sum to 1.
+    """Mixes the datasets that :func:`fuseloop.sources.concat` joins, its components, by weights that need not sum to 1.
 
     Each block of at least 64 samples has the share of each dataset, rounded to a whole number, and the next block makes
     up for what rounding added or took. :meth:`Loader.drawn` counts the samples of each dataset.
@@ -170,6 +171,16 @@ class DataMixture:
         return replace(self, changes=(*self.changes, (at["epoch"], at["position"], to)))
 
 
+def _weights(weights: Any) -> list[float]:
+    """Returns the weights of a mixture at one time."""
+    try:
+        if not isinstance(weights, str):
+            return [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        pass
+    raise ConfigError(f"DataMixture: weights are {weights!r}, expected numbers, one for each dataset")
+
+
 def _mixture(mixture: DataMixture) -> tuple[Any, ...]:
     """Returns what the extension makes a mixture of."""
     weights, temperature = mixture.weights, mixture.temperature
@@ -182,12 +193,15 @@ def _mixture(mixture: DataMixture) -> tuple[Any, ...]:
     points = []
     if weights is not None:
         by_time = weights if isinstance(weights, Mapping) else {0: weights}
+        for time in by_time:
+            if not isinstance(time, Real):
+                raise ConfigError(f"DataMixture: weights have the {mixture.unit} {time!r}, expected a number")
         if not by_time or min(by_time) != 0:
             raise ConfigError(f"DataMixture: weights begin at {min(by_time, default=None)}, expected some at 0")
         for time in sorted(by_time):
             if mixture.unit == "step":
                 _whole("the step of weights", time)
-            points.append((mixture.unit, float(time), [float(weight) for weight in by_time[time]]))
+            points.append((mixture.unit, float(time), _weights(by_time[time])))
     changes = [(epoch, position, _mixture(to)) for epoch, position, to in mixture.changes]
     stopping = mixture.stopping_strategy or ("dataset_size" if mixture.samples is None else "samples")
     samples = 0 if mixture.samples is None else _whole("samples", mixture.samples, 1)
@@ -1364,7 +1378,7 @@ class Loader(Generic[B]):
     def drawn(self, state: Mapping[str, Any] | None = None) -> list[int] | None:
         """Returns the number of samples of each dataset that a :class:`DataMixture` has drawn in an epoch, on all ranks
         together: up to a state, by default that of :meth:`state_dict`. After the end of an epoch, these are all of the
-        epoch. ``None`` for other orders."""
+        epoch. Samples that ``uneven="pad"`` repeats are not counted again. ``None`` for other orders."""
         cursor, next_epoch, _ = _read_state(self.state_dict() if state is None else state)
         if cursor and self._core().epoch_of(cursor, next_epoch) != next_epoch:
             return self._core().drawn(cursor, 0)
@@ -1431,6 +1445,7 @@ class Loader(Generic[B]):
 
         The batch is the same memory each time: ops in place change it for the next step. A loop that sends work to
         a GPU is timed with it by the loader for PyTorch; with JAX, end each step with ``block_until_ready``.
+        :meth:`stats` counts what is prepared for it, too.
 
         >>> import fuseloop as fl
         >>> from fuseloop import ops
@@ -1774,6 +1789,8 @@ def _process_cache(cache: ProcessCache | bool | None) -> tuple[int, int] | None:
         return None
     if cache is True:
         cache = ProcessCache()
+    if not isinstance(cache, ProcessCache):
+        raise ConfigError(f"process_cache is {cache!r}, expected True or fuseloop.ProcessCache('1GiB')")
     return _bytes("process_cache", cache.size), cache.threads
 
 

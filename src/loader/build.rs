@@ -26,9 +26,13 @@ use crate::sample::{Epoch, Limits};
 use crate::source::{
     Escaped, FrameRows, Frames, PTS, PagedBeton, Source, frame_folders, is_clip_store, video_files,
 };
+use crate::warnings::warn;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
+
+/// The number of samples from which a shuffled list of them is warned of: it takes seconds, and 0.4 GiB.
+const LONG_LIST: u64 = 100_000_000;
 
 impl LoaderBuilder {
     pub(super) fn build_loader(mut self) -> Result<Loader, Error> {
@@ -191,6 +195,14 @@ impl LoaderBuilder {
             // Whatever the ranks leave out, their steps have the same numbers.
             steps.drops_rest = drops_last;
         }
+        let listed = subset.len();
+        if matches!(self.order, Order::Random) && listed >= LONG_LIST {
+            warn(format_args!(
+                "order random: each epoch begins with shuffling {listed} samples, in {gib:.1} GiB of memory: the order \
+                 `permuted` needs neither",
+                gib = (listed * size_of::<u32>() as u64) as f64 / f64::from(1 << 30)
+            ));
+        }
         let info = SourceInfo { source, buckets };
         Ok(Arc::new(self.order.prepare_steps(&info, subset.clone(), steps)?))
     }
@@ -271,4 +283,27 @@ fn videos(
     }
     clips.check_rate()?;
     frame_folders((dataset, field), clips.rate(), clips.list_file(), limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::{Facts, FieldKind, InMemory, OwnedValue};
+
+    #[test]
+    fn a_list_of_very_many_samples_is_warned_of() {
+        let warnings_of = |samples: u64, order: Order| {
+            let facts = Facts::new([("number", FieldKind::Int)], samples);
+            let source = InMemory::from_fn(facts, |_| Ok(vec![OwnedValue::Int(0)]));
+            let build = || Loader::from_source(source).order(order).build();
+            let (loader, warnings) = crate::warnings::recorded(build);
+            loader.unwrap();
+            warnings.into_iter().filter(|text| text.starts_with("order ")).collect::<Vec<_>>()
+        };
+        let expected = "order random: each epoch begins with shuffling 1000000000 samples, in 3.7 GiB of memory: the \
+                        order `permuted` needs neither";
+        assert_eq!(warnings_of(1_000_000_000, Order::Random), [expected]);
+        assert_eq!(warnings_of(LONG_LIST - 1, Order::Random), [""; 0]);
+        assert_eq!(warnings_of(1_000_000_000, Order::Permuted), [""; 0]);
+    }
 }

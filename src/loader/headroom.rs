@@ -67,7 +67,7 @@ pub struct HeadroomReport {
 impl Loader {
     /// Returns the first batch of an epoch `batches` times, for a loop that shows how fast its consumer is without the
     /// loader. [`report`](Headroom::report) then compares that with the loader's own rate. Positions of other runs, and
-    /// [`cursor`](Self::cursor), stay the same.
+    /// [`cursor`](Self::cursor), stay the same. [`stats`](Self::stats) counts what is prepared for it, too.
     ///
     /// ```no_run
     /// # fn train(batch: &fuseloop::Batch) {}

@@ -323,7 +323,8 @@ impl Loader {
     }
 
     /// Returns the number of samples of each component that a [mixture](crate::order::DataMixture) has in an epoch before a
-    /// position, on all ranks together; `None` for other orders. A position beyond the end is the end.
+    /// position, on all ranks together; `None` for other orders. Samples that [`Uneven::Pad`](crate::order::Uneven::Pad)
+    /// repeats are not counted again. A position beyond the end is the end.
     ///
     /// ```no_run
     /// # fn counted(loader: &fuseloop::Loader) -> fuseloop::Result<()> {

@@ -89,7 +89,7 @@ class Loader(_loader.Loader[B]):
         retries: The number of times that a batch is asked for again if an actor or a machine dies.
         workers: Number of threads of an actor; by default ``num_cpus``.
         timeout: The most seconds to wait for a batch. An actor that gives no answer for 10 more is replaced; by default
-            after 600.
+            after 600. Actors that no machine has room for are logged after 10 seconds, and an error after 300.
         ranks: ``"env"`` asks ``torch.distributed`` and Ray Train before the environment.
         **options: All other arguments of :class:`fuseloop.Loader`. ``cache``, ``process_cache``, ``memory_limit`` and
             ``in_memory`` are those of each actor. A sampler is called in this process.

@@ -546,7 +546,7 @@ use fuseloop::source::{Beton, Concat, OpenOptions, Source};
 use std::sync::Arc;
 
 let part = |path| -> Result<Arc<dyn Source>, fuseloop::Error> { Ok(Arc::new(Beton::open(path, &OpenOptions::default())?)) };
-let mixture = DataMixture::new([0.9, 0.1])           // one weight for each part; or by_temperature(3.0)
+let mixture = DataMixture::new([0.9, 0.1])           // one weight for each component; or by_temperature(3.0)
     .at_epoch(10.0, [0.5, 0.5])                      // from there on; or at_step(50_000, [0.5, 0.5])
     .linear()                                        // in a line from point to point
     .stopping(Stopping::Samples(2000));              // of an epoch
@@ -556,7 +556,7 @@ let loader = Loader::from_source(Concat::new([part("train.beton")?, part("val.be
 let mut batches = loader.epoch(0)?;
 let batch = batches.next().transpose()?;
 let cursor = batches.cursor()?;
-let drawn = loader.drawn(cursor.epoch, cursor.position);     // the samples of each part so far, of all ranks together
+let drawn = loader.drawn(cursor.epoch, cursor.position);     // the samples of each component so far, of all ranks together
 
 let mixture = mixture.changed_at(cursor.epoch, cursor.position, DataMixture::new([0.6, 0.4]));
 let loader = Loader::from_source(Concat::new([part("train.beton")?, part("val.beton")?])?)
