@@ -63,6 +63,7 @@ _Path = str | os.PathLike[str]
 _Progress = Callable[[int, int | None], object] | None
 _Fields = Sequence[tuple[str, str, str | None, Sequence[int]]]
 
+LAUNCHER_VARIABLES: list[str]
 MAX_PIXELS: int
 MAX_SAMPLE_BYTES: int
 

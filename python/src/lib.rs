@@ -77,11 +77,13 @@ mod _fuseloop {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::warnings::install();
+        module.add("LAUNCHER_VARIABLES", Ranks::variables().collect::<Vec<_>>())?;
         module.add("MAX_PIXELS", Limits::DEFAULT.max_pixels)?;
         module.add("MAX_SAMPLE_BYTES", Limits::DEFAULT.max_sample_bytes)?;
         super::call::refuse_subinterpreters(module.py())
     }
 
+    use fuseloop::order::Ranks;
     use fuseloop::sample::Limits;
     use pyo3::prelude::*;
 }

@@ -41,6 +41,12 @@ impl Ranks {
         })
     }
 
+    /// Returns the names of all variables that [`from_env`](Self::from_env) reads.
+    #[doc(hidden)]
+    pub fn variables() -> impl Iterator<Item = &'static str> {
+        LAUNCHERS.into_iter().flat_map(|(rank, world)| [rank, world])
+    }
+
     /// Does the same as [`from_env`](Self::from_env), with variables looked up by `lookup`.
     ///
     /// # Errors

@@ -21,17 +21,9 @@ import ray
 import fuseloop
 
 from .. import loader as _loader
-from .._fuseloop import Dataset
+from .._fuseloop import LAUNCHER_VARIABLES, Dataset
 from .._workers import _line, _pickled
 from ._batch import SentBatch, sent
-
-# The variables of the launchers of src/order/launcher.rs, by which a loader with ranks="env" finds its rank.
-LAUNCHERS = [
-    *("RANK", "WORLD_SIZE"),
-    *("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    *("PMI_RANK", "PMI_SIZE"),
-    *("SLURM_PROCID", "SLURM_NTASKS"),
-]
 
 
 class SamplerOrder:
@@ -121,7 +113,7 @@ class ConsumerEnvironment:
         if os.path.isdir(self.folder):
             os.chdir(self.folder)
         if self.environment is not None:
-            for name in LAUNCHERS:
+            for name in LAUNCHER_VARIABLES:
                 os.environ.pop(name, None)
             os.environ.update(self.environment)
 

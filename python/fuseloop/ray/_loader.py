@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import ray
 
 from .. import loader as _loader
+from .._fuseloop import LAUNCHER_VARIABLES
 from ..errors import ConfigError
 from ..loader import Ranks, Stats, _whole
-from ._actor import LAUNCHERS, BatchActor, ConsumerEnvironment, EpochRun, LoaderRecipe, Reply, SamplerOrder
+from ._actor import BatchActor, ConsumerEnvironment, EpochRun, LoaderRecipe, Reply, SamplerOrder
 from ._batch import RemoteBatch
 from ._epoch import Position, RemoteEpoch, RequestLimits
 from ._pool import ActorPool, PooledActor
@@ -253,7 +254,7 @@ class Loader(_loader.Loader[B]):
             arguments |= {"filter": None, "indices": self._settings["indices"], "copy": False}
         environment = None
         if arguments.get("ranks") == "env":
-            environment = {name: os.environ[name] for name in LAUNCHERS if name in os.environ}
+            environment = {name: os.environ[name] for name in LAUNCHER_VARIABLES if name in os.environ}
         self._recipe = LoaderRecipe(self._pipeline, arguments)
         self._environment = ConsumerEnvironment(os.getcwd(), environment)
         self._arguments.update(self._own)
