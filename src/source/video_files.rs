@@ -17,7 +17,7 @@ use super::video_list::{ListLabels, VideoList};
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, FrameError,
     FrameImage, FramePixels, ImageMode, Record, SampleLocation, SecondsRange, Source, TakeFrame,
-    Value, file_pool, frame_size, frame_window, read_values, upright, video_format,
+    Value, file_pool, frame_size, frame_window, read_values, upright,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -283,8 +283,7 @@ impl VideoFiles {
         let path = |video| {
             let location = self.files.locate(SampleId(video), self.field);
             let name = location.and_then(|location| location.key.or(location.file));
-            let name = name.map_or_else(String::new, |name| name.replace('\\', "/"));
-            video_format::stem(&name).to_owned()
+            name.map_or_else(String::new, |name| name.replace('\\', "/"))
         };
         let paths: Vec<String> = (0..self.facts.samples).map(path).collect();
         let (videos, labels) = list.choose(&paths, &self.facts.name)?;

@@ -419,8 +419,21 @@ fn a_list_chooses_videos() {
     };
     assert_eq!(labels("b/high.mp4 2\na/baseline.avi 1\n", "auto").unwrap(), [1, 0]);
     assert_eq!(labels("b/high.mp4 9\nbaseline 20 4\n", "none").unwrap(), [9, 4]);
-    let several = labels("high.mp4 1", "none").unwrap_err().to_string();
+    let several = labels("high 1", "none").unwrap_err().to_string();
     assert!(several.contains("several videos"), "{several}");
+    let refused = |text: &str| labels(text, "auto").unwrap_err().to_string();
+    let other = refused("b/high.mp4 1\na/baseline.avi 1\n");
+    assert!(other.contains("high.mp4 has label 1 in the dataset and 1 in the list"), "{other}");
+    assert!(other.contains("baseline.mp4 has 0 and 1: open the dataset without labels"), "{other}");
+    let twice = refused("b/high.mp4 1\nb/high.mp4 1\n");
+    assert!(twice.contains("line 2: b/high.mp4 is in line 1 already"), "{twice}");
+    let same = refused("b/high.mp4 1\nb/high.avi 1\n");
+    assert!(same.contains("line 2: b/high.avi would be the same video as b/high.mp4"), "{same}");
+    fs::copy(dir.path().join("a/baseline.mp4"), dir.path().join("b/high.avi")).unwrap();
+    assert_eq!(labels("b/high.mp4 1\nb/high.avi 1\na/baseline 0", "auto").unwrap(), [1, 1, 0]);
+    let both = refused("b/high 1");
+    assert!(both.contains("b/high.mp4: list it with its extension"), "{both}");
+    fs::remove_file(dir.path().join("b/high.avi")).unwrap();
     // What was converted has no names, or others.
     let source = Dataset::open(dir.path()).unwrap().source().unwrap();
     let list = dir.path().join("list.txt");
