@@ -261,6 +261,30 @@ fn codecs_are_refused_by_name_without_libavcodec() {
 }
 
 #[test]
+fn a_damaged_parameter_set_is_damage_with_and_without_libavcodec() {
+    let dir = folder(&["a/annex_b.avi", "a/high.mp4", "b/high.mp4"]);
+    let change = |name: &str, mark: &[u8], from_mark: usize, bit: u8| {
+        let path = dir.path().join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let at = bytes.windows(mark.len()).rposition(|found| found == mark).unwrap();
+        bytes[at + from_mark] ^= bit;
+        fs::write(path, bytes).unwrap();
+    };
+    // The second set of the first file calls its pictures lossless, and that of the second file calls them interlaced.
+    change("a/annex_b.avi", b"\0\0\x01\x67", 4 + 3, 2);
+    change("a/high.mp4", b"avcC", 13 + 6, 16);
+    let clips = Clips::all(1).stride(1);
+    let loader = builder(dir.path(), clips).on_damaged(OnDamaged::Skip).build().unwrap();
+    let found = rows(batches(&loader, 0)).len();
+    assert!(found >= 20, "{found} frames");
+    let damaged = loader.quarantine().samples;
+    assert!(
+        !damaged.is_empty() && damaged.iter().all(|one| !one.error.contains("b/high")),
+        "{damaged:?}"
+    );
+}
+
+#[test]
 fn times_are_those_of_the_container() {
     let dir = folder(&["a/high.mp4"]);
     let times = |clips| rows(batches(&builder(dir.path(), clips).build().unwrap(), 0))[0].0.clone();
