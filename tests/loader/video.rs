@@ -763,6 +763,12 @@ fn info_describes_video_files_in_bytes() {
     let values = [b"no video".to_vec(), video.clone(), video];
     let words = Column::bytes(["one", "two", "three"]);
     let memory = InMemory::new([("movie", Column::bytes(values)), ("words", words)]).unwrap();
+    // The file of all samples does not name one.
+    let stored = dir.path().join("damaged.beton");
+    convert(&memory, &stored, &WriteOptions::default()).unwrap();
+    let text = described(&Dataset::open(&stored).unwrap()).to_string();
+    let fault = text.lines().find(|line| line.contains("no AVI")).unwrap_or_default();
+    assert!(fault.starts_with("    sample 0: "), "{text}");
     let text = described(&Dataset::Source(Arc::new(memory))).to_string();
     assert!(text.contains("of the first 3: 2 H.264, 1 unreadable, 64 x 48 pixels"), "{text}");
     assert!(
