@@ -373,6 +373,7 @@ impl fmt::Display for VideosInfo {
         else {
             return match read {
                 0 => Ok(()),
+                1 => f.write_str(", the first one unreadable"),
                 _ => write!(f, ", the first {} unreadable", count(read)),
             };
         };
@@ -383,7 +384,10 @@ impl fmt::Display for VideosInfo {
         let rounded = |(least, most): (f64, f64)| {
             range([least, most].map(|number| Decimal((number * 100.0).round() / 100.0)).into())
         };
-        write!(f, ", of the first {}:", count(read))?;
+        match read {
+            1 => f.write_str(", of the first one:")?,
+            _ => write!(f, ", of the first {}:", count(read))?,
+        }
         for (codec, files) in &self.codecs {
             write!(f, " {} {},", count(*files), Escaped(codec))?;
         }

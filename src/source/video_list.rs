@@ -153,15 +153,15 @@ impl VideoList {
                          to the conversion"
                     }
                 };
-                return Err(fail!(
-                    NotFound,
-                    "none of its {count} videos, such as {first}, is in {dataset}: {cure}"
-                )
-                .at(&self.path));
+                let none = match count {
+                    1 => format!("its only video, {first}, is not"),
+                    _ => format!("none of its {count} videos, such as {first}, is"),
+                };
+                return Err(fail!(NotFound, "{none} in {dataset}: {cure}").at(&self.path));
             }
             let list = Escaped(&self.path.to_string_lossy()).to_string();
             warn(format_args!(
-                "{list}: {found} of its {count} videos are not in {dataset}, such as {first}"
+                "{list}: of its {count} videos, {dataset} lacks {found}, such as {first}"
             ));
         }
         Ok((videos, labels))

@@ -718,6 +718,18 @@ fn a_codec_that_no_decoder_reads_is_named_with_the_cure() {
 }
 
 #[test]
+fn info_describes_a_single_file() {
+    let described =
+        |dir: &Path| DatasetSummary::of(&Dataset::open(dir).unwrap()).unwrap().to_string();
+    let dir = folder(&["a/high.mp4"]);
+    let text = described(dir.path());
+    assert!(text.contains("video files, of the first one: 1 H.264, 64 x 48"), "{text}");
+    fs::write(dir.path().join("a/high.mp4"), b"no video").unwrap();
+    let text = described(dir.path());
+    assert!(text.contains("video files, the first one unreadable\n"), "{text}");
+}
+
+#[test]
 fn info_describes_the_first_files() {
     let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv", "b/hevc.mp4"]);
     fs::write(dir.path().join("b/x.mp4"), b"no video").unwrap();
