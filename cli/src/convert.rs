@@ -225,7 +225,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         source.class_names().map_err(Problem::Beside)?.map_or(0, |names| names.iter().len());
     let mut text = summary(dst, &report, classes as u64, start.elapsed());
     add_renamed(&mut text, &report.renamed);
-    add_reencoded(&mut text, &report.reencoded);
+    // Masks stay pixels.
+    let objects = source.object_fields().ok().flatten().unwrap_or_default();
+    let has_objects = objects.iter().next().is_some();
+    let hint = args.stored.hint_of_pixels().filter(|_| !has_objects);
+    add_reencoded(&mut text, &report.reencoded, report.reencoded_bytes, hint);
     if let Some(rewritten) = args.stored.rewritten() {
         add_recut(&mut text, rewritten, report.recut, report.recut_bytes);
         add_unchanged(&mut text, &report.unchanged);

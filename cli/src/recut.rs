@@ -87,9 +87,11 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
     text
 }
 
-/// Adds the number of JPEGs that are `rewritten`, and how their size changed.
+/// Adds the number of JPEGs that are `rewritten`, and how their size changed, if there are any.
 pub(super) fn add_recut(text: &mut String, rewritten: &str, recut: u64, change: SizeChange) {
-    let _ = writeln!(text, "{} {rewritten}: {}", counted(recut, "JPEG"), changed(change));
+    if recut > 0 {
+        let _ = writeln!(text, "{} {rewritten}: {}", counted(recut, "JPEG"), changed(change));
+    }
 }
 
 /// Adds the JPEGs that were not re-cut, and the reasons.
@@ -140,7 +142,7 @@ pub(super) fn add_list(
 
 /// Formats a change of size: `22.9 MB to 22.1 MB (-3.5 %)`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-fn changed(change: SizeChange) -> String {
+pub(super) fn changed(change: SizeChange) -> String {
     let SizeChange { before, after } = change;
     let percent = (after as f64 - before as f64) / (before.max(1) as f64) * 100.0;
     format!("{} to {} ({percent:+.1} %)", bytes(before), bytes(after))
@@ -149,6 +151,13 @@ fn changed(change: SizeChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_jpegs_are_no_line() {
+        let mut text = String::new();
+        add_recut(&mut text, RE_CUT, 0, SizeChange::default());
+        assert_eq!(text, "");
+    }
 
     #[test]
     fn a_change_has_a_sign() {
