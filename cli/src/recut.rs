@@ -7,10 +7,10 @@ use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::stored::RE_CUT;
 use fuseloop::internals::source::Escaped;
-use fuseloop::recut::Tile;
+use fuseloop::recut::{Tile, Unchanged};
 use fuseloop::write::{
     CountedList, Ignored, ImageOptions, RecutFolderReport, SizeChange, SkippedSample,
-    UnchangedJpeg, WriteOptions, recut_folder,
+    UnchangedCause, UnchangedJpeg, WriteOptions, recut_folder,
 };
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
     if report.copied > 0 {
         let _ = writeln!(text, "{} copied", counted(report.copied, "other file"));
     }
-    let unchanged = report.unchanged.first.iter();
+    let unchanged = report.unchanged.first.iter().take(MOST_UNCHANGED);
     let unchanged = unchanged.map(|file| format!("{}: {}", file.path.display(), file.cause));
     add_list(&mut text, "kept unchanged", "JPEG", report.unchanged.count, unchanged);
     add_skipped(&mut text, "unreadable file", &report.skipped);
@@ -86,6 +86,9 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
     add_ignored(&mut text, "other name", &report.ignored);
     text
 }
+
+/// The most JPEGs that are listed with the reason for which they were not rewritten.
+const MOST_UNCHANGED: usize = 10;
 
 /// Adds the number of JPEGs that are `rewritten`, and how their size changed, if there are any.
 pub(super) fn add_recut(text: &mut String, rewritten: &str, recut: u64, change: SizeChange) {
@@ -96,11 +99,19 @@ pub(super) fn add_recut(text: &mut String, rewritten: &str, recut: u64, change: 
 
 /// Adds the JPEGs that were not re-cut, and the reasons.
 pub(super) fn add_unchanged(text: &mut String, unchanged: &CountedList<UnchangedJpeg>) {
-    let lines = unchanged.first.iter().map(|jpeg| {
+    let lines = unchanged.first.iter().take(MOST_UNCHANGED).map(|jpeg| {
         let path = jpeg.path.as_ref().map_or_else(String::new, |p| format!("{} ", p.display()));
         format!("{path}(sample {}, {}): {}", jpeg.sample, jpeg.field, jpeg.cause)
     });
     add_list(text, "kept unchanged", "JPEG", unchanged.count, lines);
+    let is_of_scans =
+        |jpeg: &UnchangedJpeg| jpeg.cause == UnchangedCause::Jpeg(Unchanged::SeveralScans);
+    if unchanged.first.iter().any(is_of_scans) {
+        text.push_str(
+            "`fuseloop recut`, or `--write-mode tiled`, first makes such JPEGs ones of a single scan, whose bit planes can be \
+             stored\n",
+        );
+    }
 }
 
 /// Adds the samples that were left out, and the reasons.
@@ -151,6 +162,25 @@ pub(super) fn changed(change: SizeChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fuseloop::SampleId;
+
+    #[test]
+    fn a_few_unchanged_jpegs_are_listed_with_what_helps() {
+        let mut list = CountedList { count: 1200, first: vec![] };
+        for sample in 0..100 {
+            let cause = UnchangedCause::Jpeg(Unchanged::SeveralScans);
+            let field = "image".to_owned();
+            list.first.push(UnchangedJpeg { sample: SampleId(sample), field, path: None, cause });
+        }
+        let mut text = String::new();
+        add_unchanged(&mut text, &list);
+        assert!(
+            text.starts_with("kept unchanged 1,200 JPEGs:\n  (sample 0, image): it is"),
+            "{text}"
+        );
+        assert!(text.contains("(sample 9, image)") && !text.contains("sample 10,"), "{text}");
+        assert!(text.contains("  and 1,190 more\n`fuseloop recut`"), "{text}");
+    }
 
     #[test]
     fn no_jpegs_are_no_line() {
