@@ -72,15 +72,18 @@ fn advice_follows_the_stored_form() {
     let tiled = stored("tiled.beton", ImageOptions { tile, ..ImageOptions::default() });
     let planes = ImageOptions { bit_planes: true, ..ImageOptions::default() };
     let planes = stored("planes.beton", planes);
-    let pngs = dir.path().join("pngs/a");
-    fs::create_dir_all(&pngs).unwrap();
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/png/rgb8.png");
-    fs::copy(golden, pngs.join("1.png")).unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for name in ["png/rgb8.png", "jpeg/420.jpg"] {
+        let (kind, _) = name.split_once('/').unwrap();
+        let folder = dir.path().join(kind).join("a");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(golden.join(name), folder.join(Path::new(name).file_name().unwrap())).unwrap();
+    }
     for (path, words) in [
-        (jpegs, "`fuseloop recut`"),
+        (dir.path().join("jpeg"), "`fuseloop recut`"),
         (tiled, "`--write-mode planes`"),
         (planes, "which decode fastest"),
-        (dir.path().join("pngs"), "--write-mode tiled --jpeg-quality 90"),
+        (dir.path().join("png"), "--write-mode tiled --jpeg-quality 90"),
     ] {
         let builder = Loader::open(&path).unwrap().batch_size(1);
         let cut = ops![CenterCrop::new(8).unwrap()];
