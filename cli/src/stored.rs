@@ -1,5 +1,6 @@
 //! Options of the commands that write images, and the report on how images were stored.
 
+use super::number;
 use super::print::counted;
 use super::problem::Problem;
 use super::recut::changed;
@@ -28,8 +29,8 @@ pub(super) struct StoredArgs {
     /// Share of images stored as JPEG by `--write-mode proportion`, 0 to 1 [default: 0.5]
     #[arg(long, value_name = "SHARE")]
     compress_probability: Option<f64>,
-    /// Raw size in bytes above which `--write-mode smart` stores JPEG
-    #[arg(long, value_name = "BYTES")]
+    /// Raw size above which `--write-mode smart` stores JPEG, such as 100kB
+    #[arg(long, value_name = "BYTES", value_parser = number::whole_bytes::<u64>)]
     smart_threshold: Option<u64>,
     /// Also decode JPEGs and audio files that are copied unchanged, to detect damage
     #[arg(long)]
