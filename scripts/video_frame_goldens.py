@@ -52,6 +52,7 @@ FILES = {
     "many_slices.mp4": x264("slice-max-size=150:bframes=2"),
     "cropped.mp4": x264("bframes=2", size="58x42"),
     "cropped_slices.mp4": x264("slices=3:bframes=2", size="58x42", frames=8),
+    "cropped_left.mp4": x264("bframes=2", size="80x48", frames=8, extra=["-bsf:v", "h264_metadata=crop_left=6:crop_right=4:crop_top=2"]),
     "tiny.mp4": x264("bframes=2", size="16x16", frames=8),
     "wide.mp4": x264("bframes=2", size="98x18"),
     "variable_rate.mp4": x264("bframes=2", source=SOURCE + ",select=not(mod(n\\,3))+not(mod(n\\,7))", extra=["-vsync", "vfr"]),
@@ -114,11 +115,11 @@ def probe(path):
 
 
 def frames(path, pixels):
-    """Returns the planes of all frames, one after another."""
+    """Returns the planes of all frames, one after another. Without `unaligned`, some columns that are cropped at the left stay."""
     if pixels.endswith("10le"):
         samples = memoryview(frames(path, "")).cast("H")
         return bytes(min((sample + 2) >> 2, 255) for sample in samples)
-    return ffmpeg("-threads", "1", "-noautorotate", "-i", str(path), "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-")
+    return ffmpeg("-threads", "1", "-flags", "+unaligned", "-noautorotate", "-i", str(path), "-map", "0:v:0", "-fps_mode", "passthrough", "-f", "rawvideo", "-")
 
 
 def size_of(pixels, width, height):

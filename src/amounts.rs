@@ -27,6 +27,14 @@ pub fn counted(n: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(n))
 }
 
+/// Formats all of a count as the subject of a sentence: `all 2 images are`, `the only image is`.
+pub(crate) fn all_are(n: u64, noun: &str) -> String {
+    match n {
+        1 => format!("the only {noun} is"),
+        _ => format!("all {} are", counted(n, noun)),
+    }
+}
+
 /// Formats bytes in the largest unit that is not above the value: `22.9 MB`, with 1 MB = 10^6 bytes.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
 #[must_use]

@@ -264,15 +264,23 @@ const MOST_NAMES: usize = 3;
 #[cfg(feature = "video")]
 const MOST_FAULTS: usize = 3;
 
-/// Returns the error of a video file after its name, or after its sample if it has none.
+/// Returns the error of a video file after its name, or after its number if only the file of all samples has a name.
 #[cfg(feature = "video")]
 fn named_fault(source: &dyn Source, (sample, field): (SampleId, usize), error: &Error) -> String {
     let text = error.to_string();
     match source.locate(sample, field) {
+        Some(place) if place.key.is_none() => format!("sample {}: {text}", sample.0),
         Some(place) if place.is_named_by(&text) => text,
         Some(place) => format!("{place}: {text}"),
         None => format!("sample {}: {text}", sample.0),
     }
+}
+
+/// Returns the name of a sample, or its number if it has none.
+#[cfg(feature = "video")]
+fn sample_name(source: &dyn Source, (sample, field): (SampleId, usize)) -> String {
+    let place = source.locate(sample, field).filter(|place| place.key.is_some());
+    place.map_or_else(|| format!("sample {}", sample.0), |place| place.to_string())
 }
 
 impl VideosInfo {
@@ -300,9 +308,7 @@ impl VideosInfo {
                     }
                 };
             if let Some(error) = no_decoder {
-                let place = source.locate(sample, field);
-                let name =
-                    place.map_or_else(|| format!("sample {}", sample.0), |at| at.to_string());
+                let name = sample_name(source, (sample, field));
                 self.no_decoder.entry(error.to_string()).or_default().push(name);
             }
             *self.codecs.entry(codec).or_default() += 1;
@@ -367,6 +373,7 @@ impl fmt::Display for VideosInfo {
         else {
             return match read {
                 0 => Ok(()),
+                1 => f.write_str(", the first one unreadable"),
                 _ => write!(f, ", the first {} unreadable", count(read)),
             };
         };
@@ -377,7 +384,10 @@ impl fmt::Display for VideosInfo {
         let rounded = |(least, most): (f64, f64)| {
             range([least, most].map(|number| Decimal((number * 100.0).round() / 100.0)).into())
         };
-        write!(f, ", of the first {}:", count(read))?;
+        match read {
+            1 => f.write_str(", of the first one:")?,
+            _ => write!(f, ", of the first {}:", count(read))?,
+        }
         for (codec, files) in &self.codecs {
             write!(f, " {} {},", count(*files), Escaped(codec))?;
         }

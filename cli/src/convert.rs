@@ -98,8 +98,8 @@ pub(super) struct Args {
     /// Maximum number of samples per shard
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>)]
     max_samples: Option<u64>,
-    /// Maximum shard size in bytes. A larger sample gets a shard of its own.
-    #[arg(long, value_name = "BYTES", value_parser = number::at_least_one::<u64>)]
+    /// Maximum shard size, such as 500MB. A larger sample gets a shard of its own.
+    #[arg(long, value_name = "BYTES", value_parser = number::whole_bytes::<u64>)]
     max_bytes: Option<u64>,
     /// Number of shards, of equal sample counts
     #[arg(long, value_name = "N", value_parser = number::at_least_one::<u64>, conflicts_with_all = ["max_samples", "max_bytes"])]
@@ -114,9 +114,9 @@ pub(super) struct Args {
     /// Rename field A to B (repeatable)
     #[arg(long, value_name = "A=B", value_parser = renaming)]
     rename: Vec<(String, String)>,
-    /// Page size of a .beton file in bytes, a power of two [default: that of the source if it is a .beton file,
-    /// otherwise 8388608, or enough for the largest sample]
-    #[arg(long, value_name = "BYTES")]
+    /// Page size of a .beton file, a power of two, such as 2MiB [default: that of the source if it is a .beton file,
+    /// otherwise 8MiB, or enough for the largest sample]
+    #[arg(long, value_name = "BYTES", value_parser = number::whole_bytes::<u32>)]
     page_size: Option<u32>,
     #[command(flatten)]
     output: OutputArgs,
@@ -225,7 +225,11 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
         source.class_names().map_err(Problem::Beside)?.map_or(0, |names| names.iter().len());
     let mut text = summary(dst, &report, classes as u64, start.elapsed());
     add_renamed(&mut text, &report.renamed);
-    add_reencoded(&mut text, &report.reencoded);
+    // Masks stay pixels.
+    let objects = source.object_fields().ok().flatten().unwrap_or_default();
+    let has_objects = objects.iter().next().is_some();
+    let hint = args.stored.hint_of_pixels().filter(|_| !has_objects);
+    add_reencoded(&mut text, &report.reencoded, report.reencoded_bytes, hint);
     if let Some(rewritten) = args.stored.rewritten() {
         add_recut(&mut text, rewritten, report.recut, report.recut_bytes);
         add_unchanged(&mut text, &report.unchanged);

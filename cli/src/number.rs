@@ -55,6 +55,25 @@ pub(super) fn bytes_per_second(text: &str) -> Result<f64, String> {
         .ok_or_else(|| expected.to_owned())
 }
 
+/// Parses a whole number of bytes of at least 1, with a unit or without: `2097152`, `2MiB`.
+pub(super) fn whole_bytes<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
+    /// Every whole number up to this one is a double.
+    const MOST: f64 = 9e15;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole and in range"
+    )]
+    let of_unit = || {
+        let bytes = with_unit(text, &SIZES)?;
+        (bytes.fract() == 0.0 && bytes <= MOST).then_some(bytes as u64)
+    };
+    let bytes = text.parse().ok().or_else(of_unit).filter(|bytes| *bytes > 0);
+    bytes.and_then(|bytes| T::try_from(bytes).ok()).ok_or_else(|| {
+        "expected a whole number of bytes of at least 1, such as 2097152, 2MiB or 500MB".to_owned()
+    })
+}
+
 fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let (number, unit) =
         units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
@@ -74,6 +93,18 @@ mod tests {
         let rates = ["2.5GB", "2.5GB/s", "100Gbit", "1Gbit/s", "8Mbit"];
         let rates = rates.map(|text| bytes_per_second(text).unwrap());
         assert_eq!(rates, [2.5e9, 2.5e9, 12.5e9, 125e6, 1e6]);
+    }
+
+    #[test]
+    fn whole_bytes_have_a_unit_or_none() {
+        let read =
+            ["5", "2MiB", "500MB", "1.5 kB", "1B"].map(|text| whole_bytes::<u64>(text).unwrap());
+        assert_eq!(read, [5, 2 << 20, 500_000_000, 1500, 1]);
+        assert_eq!(whole_bytes::<u32>("8388608"), Ok(8 << 20));
+        for text in ["0", "0MB", "-1", "1.5", "0.5B", "2M", "MiB", "", "1e18B", "NaNkB"] {
+            assert!(whole_bytes::<u64>(text).unwrap_err().contains("such as 2097152"), "{text}");
+        }
+        assert!(whole_bytes::<u32>("4GiB").is_err());
     }
 
     #[test]

@@ -7,10 +7,10 @@ use super::print::{WriteBar, bytes, count, counted, rate, say};
 use super::problem::Problem;
 use super::stored::RE_CUT;
 use fuseloop::internals::source::Escaped;
-use fuseloop::recut::Tile;
+use fuseloop::recut::{Tile, Unchanged};
 use fuseloop::write::{
     CountedList, Ignored, ImageOptions, RecutFolderReport, SizeChange, SkippedSample,
-    UnchangedJpeg, WriteOptions, recut_folder,
+    UnchangedCause, UnchangedJpeg, WriteOptions, recut_folder,
 };
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -78,7 +78,7 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
     if report.copied > 0 {
         let _ = writeln!(text, "{} copied", counted(report.copied, "other file"));
     }
-    let unchanged = report.unchanged.first.iter();
+    let unchanged = report.unchanged.first.iter().take(MOST_UNCHANGED);
     let unchanged = unchanged.map(|file| format!("{}: {}", file.path.display(), file.cause));
     add_list(&mut text, "kept unchanged", "JPEG", report.unchanged.count, unchanged);
     add_skipped(&mut text, "unreadable file", &report.skipped);
@@ -87,18 +87,31 @@ fn folder_summary(dst: &Path, report: &RecutFolderReport, took: Duration) -> Str
     text
 }
 
-/// Adds the number of JPEGs that are `rewritten`, and how their size changed.
+/// The most JPEGs that are listed with the reason for which they were not rewritten.
+const MOST_UNCHANGED: usize = 10;
+
+/// Adds the number of JPEGs that are `rewritten`, and how their size changed, if there are any.
 pub(super) fn add_recut(text: &mut String, rewritten: &str, recut: u64, change: SizeChange) {
-    let _ = writeln!(text, "{} {rewritten}: {}", counted(recut, "JPEG"), changed(change));
+    if recut > 0 {
+        let _ = writeln!(text, "{} {rewritten}: {}", counted(recut, "JPEG"), changed(change));
+    }
 }
 
 /// Adds the JPEGs that were not re-cut, and the reasons.
 pub(super) fn add_unchanged(text: &mut String, unchanged: &CountedList<UnchangedJpeg>) {
-    let lines = unchanged.first.iter().map(|jpeg| {
+    let lines = unchanged.first.iter().take(MOST_UNCHANGED).map(|jpeg| {
         let path = jpeg.path.as_ref().map_or_else(String::new, |p| format!("{} ", p.display()));
         format!("{path}(sample {}, {}): {}", jpeg.sample, jpeg.field, jpeg.cause)
     });
     add_list(text, "kept unchanged", "JPEG", unchanged.count, lines);
+    let is_of_scans =
+        |jpeg: &UnchangedJpeg| jpeg.cause == UnchangedCause::Jpeg(Unchanged::SeveralScans);
+    if unchanged.first.iter().any(is_of_scans) {
+        text.push_str(
+            "`fuseloop recut`, or `--write-mode tiled`, first makes such JPEGs ones of a single scan, whose bit planes can be \
+             stored\n",
+        );
+    }
 }
 
 /// Adds the samples that were left out, and the reasons.
@@ -140,7 +153,7 @@ pub(super) fn add_list(
 
 /// Formats a change of size: `22.9 MB to 22.1 MB (-3.5 %)`.
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
-fn changed(change: SizeChange) -> String {
+pub(super) fn changed(change: SizeChange) -> String {
     let SizeChange { before, after } = change;
     let percent = (after as f64 - before as f64) / (before.max(1) as f64) * 100.0;
     format!("{} to {} ({percent:+.1} %)", bytes(before), bytes(after))
@@ -149,6 +162,32 @@ fn changed(change: SizeChange) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fuseloop::SampleId;
+
+    #[test]
+    fn a_few_unchanged_jpegs_are_listed_with_what_helps() {
+        let mut list = CountedList { count: 1200, first: vec![] };
+        for sample in 0..100 {
+            let cause = UnchangedCause::Jpeg(Unchanged::SeveralScans);
+            let field = "image".to_owned();
+            list.first.push(UnchangedJpeg { sample: SampleId(sample), field, path: None, cause });
+        }
+        let mut text = String::new();
+        add_unchanged(&mut text, &list);
+        assert!(
+            text.starts_with("kept unchanged 1,200 JPEGs:\n  (sample 0, image): it is"),
+            "{text}"
+        );
+        assert!(text.contains("(sample 9, image)") && !text.contains("sample 10,"), "{text}");
+        assert!(text.contains("  and 1,190 more\n`fuseloop recut`"), "{text}");
+    }
+
+    #[test]
+    fn no_jpegs_are_no_line() {
+        let mut text = String::new();
+        add_recut(&mut text, RE_CUT, 0, SizeChange::default());
+        assert_eq!(text, "");
+    }
 
     #[test]
     fn a_change_has_a_sign() {

@@ -1,11 +1,13 @@
 //! Options of the commands that write images, and the report on how images were stored.
 
+use super::number;
 use super::print::counted;
 use super::problem::Problem;
+use super::recut::changed;
 use clap::ValueEnum;
 use fuseloop::recut::Tile;
 use fuseloop::source::ImageMode;
-use fuseloop::write::{ImageOptions, Reencoded, WriteMode};
+use fuseloop::write::{ImageOptions, Reencoded, SizeChange, WriteMode};
 use std::fmt::Write as _;
 
 /// The options for storing images.
@@ -17,7 +19,7 @@ pub(super) struct StoredArgs {
     /// Downscale images whose longer side exceeds this many pixels
     #[arg(long, value_name = "PIXELS")]
     max_resolution: Option<u32>,
-    /// Re-encode JPEGs with this quality (1-100). By default they are copied unchanged.
+    /// Encode images as JPEGs of this quality (1-100). By default JPEGs are copied unchanged.
     #[arg(long, value_name = "QUALITY")]
     jpeg_quality: Option<u8>,
     /// Insert a restart marker every N pixels (or once per `row`), losslessly, so that crops decode faster.
@@ -27,8 +29,8 @@ pub(super) struct StoredArgs {
     /// Share of images stored as JPEG by `--write-mode proportion`, 0 to 1 [default: 0.5]
     #[arg(long, value_name = "SHARE")]
     compress_probability: Option<f64>,
-    /// Raw size in bytes above which `--write-mode smart` stores JPEG
-    #[arg(long, value_name = "BYTES")]
+    /// Raw size above which `--write-mode smart` stores JPEG, such as 100kB
+    #[arg(long, value_name = "BYTES", value_parser = number::whole_bytes::<u64>)]
     smart_threshold: Option<u64>,
     /// Also decode JPEGs and audio files that are copied unchanged, to detect damage
     #[arg(long)]
@@ -66,6 +68,12 @@ impl StoredArgs {
     pub(super) fn options(&self) -> Result<ImageOptions, Problem> {
         if matches!(self.write_mode, Mode::Raw | Mode::Mask) && self.tile.is_some() {
             return Err(Problem::NoTiles);
+        }
+        if matches!(self.write_mode, Mode::Raw | Mode::Mask) && self.jpeg_quality.is_some() {
+            return Err(Problem::Refused {
+                message: "`--jpeg-quality` is not for `--write-mode raw` and `mask`, which store no JPEGs".to_owned(),
+                help: "choose another mode, such as `jpg`, or leave the option out",
+            });
         }
         let thresholds = [
             (
@@ -106,6 +114,12 @@ impl StoredArgs {
         })
     }
 
+    /// Returns how to get JPEGs instead of pixels from the files of other formats, if the mode leaves a choice.
+    pub(super) fn hint_of_pixels(&self) -> Option<&'static str> {
+        let is_lossless = matches!(self.write_mode, Mode::Lossless | Mode::Tiled | Mode::Planes);
+        is_lossless.then_some("`--jpeg-quality 90` stores JPEGs (lossy)")
+    }
+
     /// Returns the tile size; `None` if JPEGs are neither re-cut nor stored as bit planes.
     fn tile(&self) -> Option<Tile> {
         self.tile.or(matches!(self.write_mode, Mode::Tiled | Mode::Planes).then(Tile::default))
@@ -125,11 +139,16 @@ pub(super) const RE_CUT: &str = "re-cut";
 /// How reports call the storing of JPEGs as bit planes.
 pub(super) const BIT_PLANES: &str = "stored as bit planes";
 
-/// Adds which images were not stored as given, and whether that was lossy.
-pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
+/// Adds which images were not stored as given, and whether that was lossy. `hint` is for files that became pixels.
+pub(super) fn add_reencoded(
+    text: &mut String,
+    reencoded: &[Reencoded],
+    change: SizeChange,
+    hint: Option<&str>,
+) {
     let all: u64 = reencoded.iter().map(|kind| kind.images).sum();
     if all > 0 {
-        let _ = writeln!(text, "re-encoded {}:", counted(all, "image"));
+        let _ = writeln!(text, "re-encoded {}, {}:", counted(all, "image"), changed(change));
     }
     for Reencoded { from, to, is_lossy, images, .. } in reencoded {
         let lost = match (is_lossy, to) {
@@ -140,10 +159,12 @@ pub(super) fn add_reencoded(text: &mut String, reencoded: &[Reencoded]) {
             }
             (true, _) => "downscaled",
         };
+        let are_pixels = *to == ImageMode::Raw && from.is_other_file();
+        let hint = hint.filter(|_| are_pixels).map_or_else(String::new, |hint| format!("; {hint}"));
         let (from, to, images) = (word(*from), word(*to), super::print::count(*images));
         let _ = match from == to {
             true => writeln!(text, "  {images} as {to} again: {lost}"),
-            false => writeln!(text, "  {images} from {from} to {to}: {lost}"),
+            false => writeln!(text, "  {images} from {from} to {to}: {lost}{hint}"),
         };
     }
 }
@@ -168,7 +189,7 @@ mod tests {
             Reencoded { from, to, is_lossy, images, lost_orientations }
         };
         let mut text = String::new();
-        add_reencoded(&mut text, &[]);
+        add_reencoded(&mut text, &[], SizeChange::default(), None);
         assert_eq!(text, "");
         let all = [
             kind(ImageMode::Jpeg, ImageMode::Raw, true, 1),
@@ -177,14 +198,15 @@ mod tests {
             kind(ImageMode::Png, ImageMode::Raw, true, 2),
             kind(ImageMode::Jpeg, ImageMode::Jpeg, true, 64),
         ];
-        add_reencoded(&mut text, &all);
+        let change = SizeChange { before: 1000, after: 3000 };
+        add_reencoded(&mut text, &all, change, Some("ask for JPEGs"));
         assert_eq!(
             text,
-            "re-encoded 1,301 images:\n  \
+            "re-encoded 1,301 images, 1.0 kB to 3.0 kB (+200.0 %):\n  \
              1 from JPEG to raw pixels: downscaled\n  \
              1,200 from PNG to JPEG: lossy\n  \
-             34 from PNG to raw pixels: no pixel changed\n  \
-             2 from PNG to raw pixels: downscaled, or stored without alpha or with fewer bits per channel\n  \
+             34 from PNG to raw pixels: no pixel changed; ask for JPEGs\n  \
+             2 from PNG to raw pixels: downscaled, or stored without alpha or with fewer bits per channel; ask for JPEGs\n  \
              64 as JPEG again: lossy\n"
         );
     }

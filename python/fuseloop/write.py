@@ -74,8 +74,8 @@ class Image:
             ``"smart"`` JPEGs if the pixels take more than ``smart_threshold`` bytes; ``"proportion"`` JPEGs with
             a probability of ``compress_probability``.
         max_resolution: Images with a longer side are scaled down to it.
-        jpeg_quality: Encodes all JPEGs with this quality, from 1 to 100. By default JPEG files stay unchanged, and other
-            images are encoded with 90.
+        jpeg_quality: Encodes all JPEGs with this quality, from 1 to 100, and with ``"lossless"`` stores all images as JPEGs,
+            but for masks. By default JPEG files stay unchanged, and other images are encoded with 90.
         smart_threshold: The limit of ``"smart"``, in bytes.
         compress_probability: The share of ``"proportion"``, from 0 to 1; by default 0.5.
         tile: Re-cuts JPEGs without loss, so that crops decode in less time: every N pixels, such as 32, or
@@ -207,6 +207,8 @@ class WriteReport(_Report):
     """The number of JPEG files that were stored byte for byte."""
     reencoded: tuple[Reencoded, ...]
     """The images that are not stored as given."""
+    reencoded_bytes: tuple[int, int]
+    """The bytes of these images, before and after."""
     recut: int
     """The number of JPEGs that were re-cut."""
     recut_bytes: tuple[int, int]
@@ -239,6 +241,8 @@ class WriteReport(_Report):
         if self.passed_through:
             lines.append(f"{_count(self.passed_through, 'JPEG')} stored byte for byte")
         lines += map(str, self.reencoded)
+        if self.reencoded:
+            lines.append(f"re-encoded: {_size(self.reencoded_bytes[0])} to {_size(self.reencoded_bytes[1])}")
         if self.recut:
             lines.append(f"{_count(self.recut, 'JPEG')} re-cut: {_size(self.recut_bytes[0])} to {_size(self.recut_bytes[1])}")
         lines += [f"field {old} is called {new}" for old, new in self.renamed]

@@ -382,6 +382,8 @@ fn written<'py>(
     found.set_item("skipped_count", report.skipped.count)?;
     found.set_item("passed_through", report.passed_through)?;
     found.set_item("reencoded", reencoded(&report.reencoded))?;
+    let change = report.reencoded_bytes;
+    found.set_item("reencoded_bytes", (change.before, change.after))?;
     found.set_item("recut", report.recut)?;
     found.set_item("recut_bytes", (report.recut_bytes.before, report.recut_bytes.after))?;
     let unchanged = report.unchanged.first.iter();

@@ -924,7 +924,7 @@ def test_fastapi_calls_a_transform_from_its_threads() -> None:
         answers = [*pool.map(lambda content: client.post("/predict", content=content), bodies)]
         broken = client.post("/predict", content=b"no image")
     assert [answer.json()["sum"] for answer in answers] == [float(val(content).sum()) for content in bodies]
-    assert broken.status_code == 400 and "not a JPEG" in broken.json()["detail"]
+    assert broken.status_code == 400 and "not an image" in broken.json()["detail"]
     assert threading.get_ident() not in threads
 
 
@@ -984,11 +984,11 @@ BAD: list[tuple[str, Callable[[], Any], str]] = [
     ("records", lambda: np.zeros((40, 50), [("r", "u1"), ("g", "u1")]), "expected elements"),
     ("too many pixels", lambda: np.broadcast_to(np.uint8(0), (60000, 60000, 3)), "the limit is"),
     ("a side too long", lambda: np.broadcast_to(np.uint8(0), (2, 70000, 3)), "65,535|65535"),
-    ("bytes of nothing", lambda: b"", "not a JPEG"),
-    ("bytes of something else", lambda: b"hello, world, this is no image at all", "not a JPEG"),
-    ("an array of bytes of something else", lambda: np.zeros(40, np.uint8), "not a JPEG"),
+    ("bytes of nothing", lambda: b"", "not an image"),
+    ("bytes of something else", lambda: b"hello, world, this is no image at all", "not an image"),
+    ("an array of bytes of something else", lambda: np.zeros(40, np.uint8), "not an image"),
     ("floats in a row", lambda: np.zeros(40, np.float32), r"\[H, W, C\]"),
-    ("bytes in a row with steps", lambda: np.zeros(40, np.uint8)[::2], "not a JPEG"),
+    ("bytes in a row with steps", lambda: np.zeros(40, np.uint8)[::2], "not an image"),
     ("no file", lambda: {"bytes": None, "path": None}, "without bytes and without a path"),
     ("None", lambda: None, r"a transform takes augment\(image\)"),
 ]

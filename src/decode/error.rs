@@ -1,7 +1,7 @@
 //! Errors that several decoders return. The caller adds the path and the sample. The kind is `Damaged` unless the system has no memory; [`Damage`] says more.
 
 use crate::error::{Cause, Damage, Details, Error, ErrorKind, fail};
-use crate::source::format_name;
+use crate::source::{FORMAT_BYTES, format_name};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::memory::NoMemory;
@@ -109,6 +109,35 @@ pub(crate) fn no_index(row: u32, column: u32, pixel: [u16; 3]) -> Error {
         )
     };
     error.damage(Damage::Unsupported)
+}
+
+/// Says what the bytes are that are no JPEG. The file of a format that is not known is taken for a JPEG, whatever its name is.
+pub(crate) fn not_a_jpeg(bytes: &[u8]) -> String {
+    /// The bytes that are shown.
+    const SHOWN: usize = 8;
+    let found = &bytes[..bytes.len().min(FORMAT_BYTES)];
+    match format_name(found).or_else(|| other_file(found)) {
+        _ if found.is_empty() => "not an image: the file is empty".into(),
+        Some(format) => format!("not a JPEG: it is {format}"),
+        None => {
+            let first = &found[..found.len().min(SHOWN)];
+            format!("not an image of a known format: it begins with {first:02x?}")
+        }
+    }
+}
+
+/// Names a file that is no picture by its first bytes; `None` if it is unknown.
+fn other_file(found: &[u8]) -> Option<&'static str> {
+    Some(match found {
+        [b'%', b'P', b'D', b'F', ..] => "a PDF, which is not read",
+        [b'P', b'K', 3, 4, ..] => "a ZIP archive, which is not read",
+        [0x1f, 0x8b, ..] => "a file that gzip compressed, which is not read",
+        // A writer looks at twelve bytes.
+        _ if found.starts_with(b"version http") => {
+            "a pointer of Git LFS, whose file `git lfs pull` downloads"
+        }
+        _ => return None,
+    })
 }
 
 /// Says what the bytes are that are no image of the expected format: the format that they are, or the first `shown` of them.

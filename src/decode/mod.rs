@@ -61,7 +61,7 @@ use crate::error::{Damage, Error, fail};
 pub use audio_options::AudioOptions;
 pub(crate) use error::outside;
 #[cfg(feature = "write")]
-pub(crate) use error::{UnsupportedJpeg, no_index};
+pub(crate) use error::{UnsupportedJpeg, no_index, not_a_jpeg};
 use error::{no_memory, no_pixels, not_gray16};
 use fuseloop_ops::internals::DefaultFloats;
 #[doc(hidden)]
@@ -76,7 +76,7 @@ pub(crate) use jpeg::{
 pub use jpeg::{append_segment_index, tile_interval};
 pub use object_mask::ObjectMask;
 pub use opened::Opened;
-pub(crate) use opened::PartlyRead;
+pub(crate) use opened::{DecodedForm, PartlyRead};
 pub(crate) use opened_frame::{FrameScratch, OpenedFrame};
 pub use read_mode::ImageReadMode;
 pub(crate) use unread::UnreadParts;

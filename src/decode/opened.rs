@@ -21,6 +21,23 @@ pub struct Opened<'a> {
     mode: ImageReadMode,
 }
 
+/// The form in which an image is stored, by which advice on decoding differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DecodedForm {
+    Jpeg,
+    /// A JPEG with several restart markers in each row.
+    RecutJpeg,
+    BitPlanes,
+    /// An image file of another format.
+    OtherFile,
+    Pixels,
+    #[cfg_attr(
+        not(feature = "audio"),
+        allow(dead_code, reason = "only a build with audio opens such files")
+    )]
+    Audio,
+}
+
 /// The bytes of an image.
 #[derive(Debug)]
 enum ImageBytes<'a> {
@@ -95,6 +112,17 @@ impl<'a> Opened<'a> {
     pub(crate) fn upright_size(&self) -> Size {
         let turned = self.turned();
         turned.map_or(self.size(), |(orientation, stored)| exif::upright_size(orientation, stored))
+    }
+
+    /// Returns the form in which the image is stored.
+    pub(crate) fn form(&self) -> DecodedForm {
+        match &self.headers {
+            ImageHeaders::Jpeg(headers) => headers.form(),
+            ImageHeaders::Raw(..) | ImageHeaders::Array { .. } => DecodedForm::Pixels,
+            #[cfg(feature = "audio")]
+            ImageHeaders::Audio(_) => DecodedForm::Audio,
+            _ => DecodedForm::OtherFile,
+        }
     }
 
     /// Returns false if more of the image is decoded than its rows down to those of the window, or if they are decoded scan

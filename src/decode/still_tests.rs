@@ -86,6 +86,22 @@ fn pixels_are_those_of_pillow_in_every_window() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A space ends the header, so that the LF after a CR counts as a sample, for Pillow and OpenCV, too.
+#[test]
+fn a_pnm_whose_lines_end_in_cr_lf_is_read_as_text_and_refused_as_bytes() {
+    let gray = |file: &[u8]| whole(file, ImageReadMode::Gray);
+    let text = b"P2\r\n# a comment\r\n3 2\r\n255\r\n1 2 3\r\n4 5 6\r\n";
+    assert_eq!(gray(text).unwrap(), [1, 2, 3, 4, 5, 6]);
+    for file in [&b"P5\r\n3 2\r\n255\r\nabcdef"[..], b"P4\r\n8 2\r\nab"] {
+        let error = gray(file).unwrap_err().to_string();
+        assert!(
+            error.contains("PNM that can't be decoded: its header has lines that end in CR and LF"),
+            "{error}"
+        );
+    }
+    assert_eq!(gray(b"P5\n3 2\r255\r\nabcde").unwrap(), b"\nabcde");
+}
+
 #[test]
 fn indices_and_levels_are_those_stored() {
     let mut indices = 0;

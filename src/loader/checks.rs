@@ -5,6 +5,7 @@ use super::clips::{Clips, VIDEO};
 use super::damaged::{DamageLog, OnDamaged};
 use super::error::of_field;
 use super::outputs::{known_fields, no_such_field};
+use crate::amounts::all_are;
 use crate::error::{Error, fail};
 use crate::order::{Order, Ranks, Subset};
 use crate::run::LastBatch;
@@ -188,7 +189,8 @@ impl LoaderBuilder {
                 let first = damaged.first_error();
                 return Err(fail!(
                     Damaged,
-                    "{dataset}: all {chosen} samples are damaged. The first of them: {first}"
+                    "{dataset}: {} damaged. The first of them: {first}",
+                    all_are(chosen, "sample")
                 ));
             }
             if self.order == Order::Bucketed {

@@ -600,6 +600,7 @@ impl Inspector {
             let start = Instant::now();
             let input = (Some(plan.input()), self.stage.audio(self.output));
             let opened = open_image(&mut self.decoder, image, self.mode, input)?;
+            self.stage.shared().forms.add(opened.form());
             timed = time_image(
                 (&*self.stage, self.output, self.most_made),
                 (&*kernel, &first, key),

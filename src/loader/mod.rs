@@ -31,6 +31,7 @@ mod compile_context;
 mod component_ops;
 pub(crate) mod cursor;
 mod damaged;
+mod decoded_forms;
 mod device;
 mod elements;
 mod epoch;

@@ -17,6 +17,7 @@ use super::compile::{CompiledEpoch, compile, fingerprint, plan_prints};
 use super::compile_context::CompileContext;
 use super::cursor::PlanPrint;
 use super::damaged::{DamageLog, MAX_SUBSTITUTES, OnDamaged};
+use super::decoded_forms::DecodedForms;
 use super::device::{DeviceChoice, Upload};
 use super::error::{of_output, of_sample};
 use super::mixing::BatchScratch;
@@ -89,6 +90,8 @@ pub(super) struct LoaderStage {
 pub(super) struct StageShared {
     /// The number of images decoded.
     pub(super) decoded: Arc<AtomicU64>,
+    /// The forms of the images that were decoded.
+    pub(super) forms: Arc<DecodedForms>,
     /// The damaged samples found.
     pub(super) damage_log: Arc<DamageLog>,
     /// The cache of decoded samples, if there is one.
@@ -110,6 +113,7 @@ impl StageShared {
     ) -> Self {
         Self {
             decoded: Arc::default(),
+            forms: Arc::default(),
             damage_log,
             cache,
             device_choice: Arc::new(site),

@@ -19,6 +19,8 @@
 //! busy.
 
 use super::Loader;
+use super::decoded_forms::DecodedForms;
+use crate::decode::DecodedForm;
 use crate::run::{Phase, Trace, Utilization};
 use crate::source::{ImageStats, Source};
 use std::fmt;
@@ -70,8 +72,18 @@ pub struct Stats {
 /// The stored form of what a loader decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
-    /// Images, one or a few of each sample.
+    /// Images, one or a few of each sample: JPEGs among them, or unknown.
     Images,
+    /// Images of which all JPEGs are re-cut, and that are no files of other formats.
+    RecutImages,
+    /// Images that are bit planes.
+    PlaneImages,
+    /// Images in files of other formats than JPEG.
+    OtherImages,
+    /// Images that are pixels.
+    Pixels,
+    /// Audio files.
+    Audio,
     /// Folders of images that are the frames of clips.
     Frames,
     /// A clip store.
@@ -151,7 +163,13 @@ impl Stats {
     #[must_use]
     pub fn noun(&self) -> &'static str {
         match self.stored {
-            Stored::Images | Stored::Cameras => "image",
+            Stored::Images
+            | Stored::RecutImages
+            | Stored::PlaneImages
+            | Stored::OtherImages
+            | Stored::Pixels
+            | Stored::Audio
+            | Stored::Cameras => "image",
             Stored::Frames | Stored::Store | Stored::Planes | Stored::Clips => "clip",
         }
     }
@@ -274,10 +292,54 @@ impl Stored {
         }
     }
 
+    /// Returns the stored form of images of which those that were decoded have some forms.
+    fn of_images(forms: &DecodedForms) -> Self {
+        use DecodedForm::{Audio, BitPlanes, Jpeg, OtherFile, Pixels, RecutJpeg};
+        if forms.has(Jpeg) {
+            Self::Images
+        } else if forms.has(OtherFile) {
+            Self::OtherImages
+        } else if forms.has(RecutJpeg) {
+            Self::RecutImages
+        } else if forms.has(BitPlanes) {
+            Self::PlaneImages
+        } else if forms.has(Pixels) {
+            Self::Pixels
+        } else if forms.has(Audio) {
+            Self::Audio
+        } else {
+            Self::Images
+        }
+    }
+
     /// Returns what would help if most of the work is in `phase`.
     fn remedy(self, phase: Phase) -> &'static str {
         match (phase, self) {
-            (Phase::Read, Self::Images) => remedy(phase),
+            (Phase::Decode, Self::RecutImages) => {
+                "the JPEGs are re-cut: bit planes decode faster (`fuseloop convert` with `--write-mode planes`), and so do \
+                 images stored smaller (`--max-resolution`)"
+            }
+            (Phase::Decode, Self::PlaneImages) => {
+                "the images are bit planes, which decode fastest: smaller ones decode faster still (`fuseloop convert` of \
+                 the images with `--max-resolution`)"
+            }
+            (Phase::Decode, Self::OtherImages) => {
+                "the images are no JPEGs: re-cut JPEGs decode faster (`fuseloop convert DATA OUT.beton --write-mode tiled \
+                 --jpeg-quality 90`, lossy), and pixels need no decoding (`--write-mode raw`)"
+            }
+            (Phase::Decode, Self::Pixels) => {
+                "the images are pixels, which need no decoding: smaller ones are copied faster (`--max-resolution`)"
+            }
+            (Phase::Decode, Self::Audio) => "audio files decode faster as WAV, and at lower rates",
+            (
+                Phase::Read,
+                Self::Images
+                | Self::RecutImages
+                | Self::PlaneImages
+                | Self::OtherImages
+                | Self::Pixels
+                | Self::Audio,
+            ) => remedy(phase),
             (Phase::Read, _) => "a faster disk would help, or smaller files",
             (Phase::Decode, Self::Frames) => {
                 "frames decode faster as bit planes or re-cut JPEGs (`fuseloop convert --videos frames` with `--write-mode \
@@ -371,7 +433,7 @@ impl Loader {
             Some(clips) if clips.decodes() => Stored::Clips,
             Some(clips) => Stored::of_frames(&*self.source, clips.field()),
             None if self.setup.frames.is_some() => Stored::Cameras,
-            None => Stored::Images,
+            None => Stored::of_images(&self.shared.forms),
         };
         let stalls = self.stalls.count();
         Stats { stalls, failed_loops, cache_stopped, stored, ..Stats::up_to(&self.utilization()) }
@@ -505,6 +567,33 @@ bottleneck   decode is 74 % of the workers' work: JPEGs decode faster re-cut (`f
             assert_eq!(is_of_images, stored == Stored::Images, "{verdict}");
             let advice = stored.remedy(Phase::Read);
             assert_eq!(advice.contains("process_cache"), stored == Stored::Images, "{advice}");
+        }
+    }
+
+    #[test]
+    fn advice_follows_the_forms_that_were_decoded() {
+        use DecodedForm::{Audio, BitPlanes, Jpeg, OtherFile, Pixels, RecutJpeg};
+        let advice = |found: &[DecodedForm]| {
+            let forms = DecodedForms::default();
+            found.iter().for_each(|&form| forms.add(form));
+            Stored::of_images(&forms).remedy(Phase::Decode)
+        };
+        for (forms, words) in [
+            (&[][..], "`fuseloop recut`"),
+            (&[RecutJpeg, Jpeg, OtherFile], "`fuseloop recut`"),
+            (&[RecutJpeg], "`--write-mode planes`"),
+            (&[BitPlanes], "which decode fastest"),
+            (
+                &[OtherFile, RecutJpeg],
+                "`fuseloop convert DATA OUT.beton --write-mode tiled --jpeg-quality 90`",
+            ),
+            (&[Pixels, BitPlanes], "which decode fastest"),
+            (&[Pixels], "no decoding"),
+            (&[Audio], "as WAV"),
+        ] {
+            let advice = advice(forms);
+            assert!(advice.contains(words), "{forms:?}: {advice}");
+            assert_eq!(advice.contains("`fuseloop recut`"), words.contains("recut`"), "{advice}");
         }
     }
 

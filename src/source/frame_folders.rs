@@ -534,7 +534,7 @@ mod tests {
         assert_eq!(listed("b/2.avi\nc/9.avi").unwrap().facts().samples, 1);
         assert_eq!(listed("b/2.avi").unwrap().facts().fields.len(), 1);
         let none = listed("c/9.avi 1").err().unwrap().to_string();
-        assert!(none.contains("none of its 1 videos, such as c/9"), "{none}");
+        assert!(none.contains("its only video, c/9, is not in"), "{none}");
         let several = listed("1 3").err().unwrap().to_string();
         assert!(several.contains("several videos"), "{several}");
     }

@@ -106,6 +106,7 @@ pub(crate) const FORMATS: &[ImageFormat] = &[
             matches!(
                 bytes,
                 [b'P', b'1'..=b'6', b' ' | b'\t'..=b'\r', b'#' | b'0'..=b'9' | b' ', ..]
+                    | [b'P', b'1'..=b'6', b'\r', b'\n', b'#' | b'0'..=b'9' | b' ', ..]
             ) || matches!(bytes, [b'P', b'7', b'\r' | b'\n', b'#' | b'\n' | b'A'..=b'Z', ..])
         },
         still: Some(PNM),
@@ -253,6 +254,7 @@ pub(crate) fn format_name(bytes: &[u8]) -> Option<&'static str> {
             "a JPEG 2000, which is not read"
         }
         [b'P', b'f' | b'F', b'\n', ..] => "a PFM of floats, which is not read",
+        [b'8', b'B', b'P', b'S', ..] => "a file of Photoshop, which is not read",
         [b'<', ..] => "text that begins with `<`, such as HTML or SVG",
         _ => return None,
     })
@@ -287,6 +289,7 @@ mod tests {
             (b"BMW sells cars, and more", None),
             (b"P5 2 2 255\n", Some("a PNM")),
             (b"P7\nWIDTH 1\n", Some("a PNM")),
+            (b"P5\r\n2 2\r\n255\r\n", Some("a PNM")),
             (b"P.S. more", None),
             (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", Some("a HEIC")),
             (b"\0\0\0\x18ftypmif1\0\0\0\0mif1avif", Some(AVIF)),

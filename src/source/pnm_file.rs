@@ -6,7 +6,7 @@
 //! ```
 //!
 //! P1 to P3 have their samples as decimal numbers. Of P1 and P4 a 1 is black; all other samples are levels, where
-//! `largest` (1 to 65535) is white. Samples have two bytes, the upper first, if it is over 255. A depth of P7 is 1 gray,
+//! `largest` (1 to 65535) is white. A header whose lines end in CR LF is refused if bytes follow it, because one space does. Samples have two bytes, the upper first, if it is over 255. A depth of P7 is 1 gray,
 //! 2 gray and alpha, 3 RGB, 4 RGB and alpha. Of several images in a file the first is read.
 
 use super::still::{Still, StillFormat, cut};
@@ -91,6 +91,11 @@ impl PortableMap {
             let white = if matches!(kind, 1 | 4) { 1 } else { words.number("largest level")? };
             (Size::new(height, width), if matches!(kind, 3 | 6) { 3 } else { 1 }, white)
         };
+        let is_crlf = file.get(words.at - 1..=words.at).is_some_and(|end| end == b"\r\n");
+        if kind > 3 && is_crlf && file.get(..4).is_some_and(|start| start.ends_with(b"\r\n")) {
+            return Err("its header has lines that end in CR and LF, of which the last LF counts as a sample: end them in LF"
+                .into());
+        }
         let white = u16::try_from(white).ok().filter(|white| *white > 0);
         let white = white.ok_or("its largest level is not from 1 to 65535")?;
         Ok(Self { size, channels, white, kind, samples: words.at })

@@ -18,6 +18,7 @@
 use super::atomic_file;
 use super::names::bytes_of;
 use super::{Escaped, Source};
+use crate::amounts::counted;
 use crate::cancel::CancelFlag;
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
@@ -324,9 +325,9 @@ pub fn save_video_indexes(
     (report.videos, report.bytes) = (found.len() as u64, bytes.len() as u64);
     if report.changing > 0 {
         warn(format_args!(
-            "{}: {} video files were changed just now, and their indexes are not saved: save them again in some seconds",
+            "{}: no index is saved of {}, changed just now: save them again in some seconds",
             Escaped(&folder.display().to_string()),
-            report.changing
+            counted(report.changing, "video file")
         ));
     }
     Ok(report)

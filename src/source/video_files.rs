@@ -17,7 +17,7 @@ use super::video_list::{ListLabels, VideoList};
 use super::{
     BoxError, Buffer, EncodedImage, Facts, FieldKind, FieldSpec, Fingerprint, FrameError,
     FrameImage, FramePixels, ImageMode, Record, SampleLocation, SecondsRange, Source, TakeFrame,
-    Value, file_pool, frame_size, frame_window, read_values, upright, video_format,
+    Value, file_pool, frame_size, frame_window, read_values, upright,
 };
 use crate::error::{AtPath as _, Damage, Error, fail};
 use crate::sample::{Limits, SampleId};
@@ -100,7 +100,7 @@ impl ReadExactAt for VideoBytes<'_> {
 
 impl IndexedVideo {
     fn of(bytes: &VideoBytes<'_>, limits: &VideoLimits) -> Result<Self, Error> {
-        Self::new(VideoIndex::read(bytes, limits).map_err(|error| failed(&error, None))?)
+        Self::new(VideoIndex::read(bytes, limits).map_err(|error| failed(&error))?)
     }
 
     fn new(index: VideoIndex) -> Result<Self, Error> {
@@ -181,7 +181,7 @@ impl IndexedVideo {
             let mut read = || {
                 read_packet(index, frame, bytes, limits, &mut packet)?;
                 let jpeg = jpeg_of_packet(&packet);
-                let jpeg = jpeg.map_err(|error| failed(&error, Some(&index.codec)))?;
+                let jpeg = jpeg.map_err(|error| failed(&error))?;
                 let image =
                     EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &jpeg };
                 let pixels = FramePixels::Stored(Value::Image(image));
@@ -202,7 +202,7 @@ impl IndexedVideo {
     ) -> Result<(), FrameError> {
         let index = &self.index;
         let failed = |error: VideoError, frame| {
-            let error = failed(&error, Some(&index.codec));
+            let error = failed(&error);
             FrameError { frame, error }
         };
         let plan = index.plan(frames).map_err(|error| failed(error, None))?;
@@ -283,8 +283,7 @@ impl VideoFiles {
         let path = |video| {
             let location = self.files.locate(SampleId(video), self.field);
             let name = location.and_then(|location| location.key.or(location.file));
-            let name = name.map_or_else(String::new, |name| name.replace('\\', "/"));
-            video_format::stem(&name).to_owned()
+            name.map_or_else(String::new, |name| name.replace('\\', "/"))
         };
         let paths: Vec<String> = (0..self.facts.samples).map(path).collect();
         let (videos, labels) = list.choose(&paths, &self.facts.name)?;
@@ -467,7 +466,7 @@ impl VideoSummary {
             _ => VideoDecoder::open(index, Backend::Auto, &limits).map(drop),
         };
         Ok(Self {
-            no_decoder: opened.err().map(|error| failed(&error, Some(&index.codec))),
+            no_decoder: opened.err().map(|error| failed(&error)),
             codec: index.codec.to_string(),
             size: Size::new(height, width),
             frames: video.times.count().into(),
@@ -513,7 +512,7 @@ fn read_packet(
 }
 
 /// Returns the error of a video file.
-fn failed(error: &VideoError, codec: Option<&Codec>) -> Error {
+fn failed(error: &VideoError) -> Error {
     let text = error.message();
     let found = match error.kind() {
         VideoErrorKind::Io => fail!(Io, "{text}").damage(Damage::Unreadable),
@@ -521,16 +520,14 @@ fn failed(error: &VideoError, codec: Option<&Codec>) -> Error {
         VideoErrorKind::Damaged => fail!(Damaged, "{text}"),
         VideoErrorKind::Limit => fail!(Damaged, "{text}").damage(Damage::OverLimit),
         VideoErrorKind::Parameter => fail!(Parameter, "{text}"),
-        VideoErrorKind::Unsupported => {
-            // With libavcodec the file can be read: it is not skipped as a damaged one.
-            let is_library = |codec: &Codec| !matches!(codec, Codec::MotionJpeg | Codec::Other(_));
-            if codec.is_some_and(is_library) && Libavcodec::find().is_err() {
-                fail!(Unsupported, "{text}").not_damage().help(
-                    "`fuseloop info --video` shows the decoders, and the libavcodec that was found",
-                )
-            } else {
-                fail!(Damaged, "{text}").damage(Damage::Unsupported)
-            }
+        // With libavcodec the file can be read: it is not skipped as a damaged one.
+        VideoErrorKind::NeedsLibavcodec if Libavcodec::find().is_err() => {
+            fail!(Unsupported, "{text}").not_damage().help(
+                "`fuseloop info --video` shows the decoders, and the libavcodec that was found",
+            )
+        }
+        VideoErrorKind::Unsupported | VideoErrorKind::NeedsLibavcodec => {
+            fail!(Damaged, "{text}").damage(Damage::Unsupported)
         }
     };
     match error.offset() {

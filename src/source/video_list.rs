@@ -8,8 +8,9 @@
 //! | `dancing,--3ouPhoy2A,20,30,train` under a line with `youtube_id` | Kinetics                     |       |
 //!
 //! The number of frames is that of the dataset, whatever the list says. A video is found by the end of its path, of which
-//! either the list or the dataset may have more, without the extension of a video file. Two names of a list that would be
-//! one video are refused. Kinetics' clips are `ID_000020_000030`, or `ID` alone; its labels are words, and not read.
+//! either the list or the dataset may have more, without the extension of a video file, unless several videos differ in
+//! nothing else. Two lines of a list that would be one video are refused. Kinetics' clips are `ID_000020_000030`, or `ID`
+//! alone, which several clips may share; its labels are words, and not read.
 //!
 //! The lists that HMDB-51 itself has, `CLASS_test_splitN.txt`, are refused: their numbers are splits and no labels.
 
@@ -21,6 +22,7 @@ use crate::error::{AtPath as _, Error, fail};
 use crate::sample::SampleId;
 use crate::source::file::read_file;
 use crate::warnings::warn;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
@@ -66,7 +68,9 @@ impl ListLabels {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ListedVideo {
     line: usize,
-    /// The names that the video may have in the dataset.
+    /// The path as it is listed, with its extension.
+    path: String,
+    /// The names that the video may have in the dataset, without extensions.
     names: Vec<String>,
     pub(super) label: Option<i64>,
 }
@@ -109,7 +113,7 @@ impl VideoList {
     ) -> Result<(Vec<usize>, Option<Vec<i64>>), Error> {
         let names = VideoNames::new(paths);
         let (mut videos, mut labels, mut missing) = (vec![], Some(vec![]), vec![]);
-        let mut found = HashMap::<usize, (usize, &str)>::new();
+        let mut found = HashMap::<usize, (&ListedVideo, &str)>::new();
         for listed in &self.videos {
             let video = names.find(listed).map_err(|error| error.at(&self.path))?;
             let Some((video, name)) = video else {
@@ -118,20 +122,16 @@ impl VideoList {
             };
             match found.entry(video) {
                 Entry::Vacant(free) => {
-                    free.insert((listed.line, name));
+                    free.insert((listed, name));
                 }
-                Entry::Occupied(taken) if taken.get().1 != name => {
-                    let (first, other) = taken.get();
-                    let (line, name, other) = (listed.line, Escaped(name), Escaped(other));
-                    return Err(fail!(
-                        Format,
-                        "line {line}: {name} would be the same video as {other} in line {first}, {}: open the folder that \
-                         the paths of the list begin in",
-                        Escaped(&paths[video])
-                    )
-                    .at(&self.path));
+                Entry::Occupied(taken) => {
+                    let (first, other) = *taken.get();
+                    let are_clips =
+                        name == other && ![listed, first].map(ListedVideo::name).contains(&name);
+                    if !are_clips || listed.name() == first.name() {
+                        return Err(listed.is_listed_twice(first, &paths[video]).at(&self.path));
+                    }
                 }
-                Entry::Occupied(_) => {}
             }
             videos.push(video);
             labels = labels.zip(listed.label).map(|(mut labels, label)| {
@@ -153,15 +153,15 @@ impl VideoList {
                          to the conversion"
                     }
                 };
-                return Err(fail!(
-                    NotFound,
-                    "none of its {count} videos, such as {first}, is in {dataset}: {cure}"
-                )
-                .at(&self.path));
+                let none = match count {
+                    1 => format!("its only video, {first}, is not"),
+                    _ => format!("none of its {count} videos, such as {first}, is"),
+                };
+                return Err(fail!(NotFound, "{none} in {dataset}: {cure}").at(&self.path));
             }
             let list = Escaped(&self.path.to_string_lossy()).to_string();
             warn(format_args!(
-                "{list}: {found} of its {count} videos are not in {dataset}, such as {first}"
+                "{list}: of its {count} videos, {dataset} lacks {found}, such as {first}"
             ));
         }
         Ok((videos, labels))
@@ -235,6 +235,11 @@ impl VideoList {
 ///
 /// If they are not, or a label can't be read.
 fn check_labels(dataset: &dyn Source, field: usize, labels: &[i64]) -> Result<(), Error> {
+    let name = |video| {
+        let location = dataset.locate(SampleId(video), field);
+        let name = location.and_then(|location| location.key.or(location.file));
+        name.map_or_else(|| video.to_string(), |name| Escaped(&name).to_string())
+    };
     let (mut buffer, mut first) = (Buffer::default(), None);
     for (video, &label) in (0..).zip(labels) {
         buffer.forget();
@@ -247,14 +252,15 @@ fn check_labels(dataset: &dyn Source, field: usize, labels: &[i64]) -> Result<()
             ));
         };
         let offset = label.checked_sub(own);
-        if offset.is_none() || *first.get_or_insert(offset) != offset {
-            let location = dataset.locate(SampleId(video), field);
-            let name = location.and_then(|location| location.key.or(location.file));
-            let name = name.map_or_else(|| video.to_string(), |name| Escaped(&name).to_string());
+        let (first, first_own, first_label) = *first.get_or_insert((offset, own, label));
+        if offset.is_none() || first != offset {
             return Err(fail!(
                 Parameter,
-                "its labels are not those of the dataset, whose video {name} has label {own} and in the list {label}: open the \
-                 dataset without labels (`label` \"none\") to have those of the list"
+                "its labels are not those of the dataset, nor count from another number: video {} has label {first_own} in the \
+                 dataset and {first_label} in the list, and video {} has {own} and {label}: open the dataset without labels \
+                 (`label` \"none\") to have those of the list",
+                name(0),
+                name(video)
             ));
         }
     }
@@ -288,11 +294,11 @@ fn of_words(line: usize, text: &str) -> Result<ListedVideo, Error> {
             ));
         }
     };
-    let name = path.replace('\\', "/");
-    let name = video_format::stem(&name);
-    let name = name.trim_start_matches("./").trim_matches('/').to_owned();
-    check_length(line, &name)?;
-    Ok(ListedVideo { line, names: vec![name], label })
+    let path = path.replace('\\', "/");
+    let path = path.trim_start_matches("./").trim_matches('/').to_owned();
+    check_length(line, &path)?;
+    let names = vec![video_format::stem(&path).to_owned()];
+    Ok(ListedVideo { line, path, names, label })
 }
 
 fn check_length(line: usize, name: &str) -> Result<(), Error> {
@@ -326,23 +332,33 @@ fn of_kinetics(columns: [Option<usize>; 3], line: usize, text: &str) -> Result<L
     let second = |column: Option<usize>| cell(column?)?.parse::<f64>().ok();
     let clip =
         second(start).zip(second(end)).map(|(start, end)| format!("{id}_{start:06.0}_{end:06.0}"));
-    Ok(ListedVideo { line, names: clip.into_iter().chain([id.to_owned()]).collect(), label: None })
+    let names: Vec<String> = clip.into_iter().chain([id.to_owned()]).collect();
+    Ok(ListedVideo { line, path: names[0].clone(), names, label: None })
 }
 
-/// The videos of a dataset by their paths, and by the ends of these. Names that several videos have are `None`.
-pub(super) struct VideoNames<'a> {
+/// The videos of a dataset by their names.
+struct VideoNames<'a> {
+    paths: &'a [String],
+    /// Their paths without extensions.
+    stems: VideoPathEnds<'a>,
+    /// Their paths with extensions, once they are needed.
+    files: OnceCell<VideoPathEnds<'a>>,
+}
+
+/// Videos by their paths, and by the ends of these. Names that several videos have are `None`.
+struct VideoPathEnds<'a> {
     whole: HashMap<&'a str, Option<usize>>,
     ends: HashMap<&'a str, Option<usize>>,
 }
 
-impl<'a> VideoNames<'a> {
-    pub(super) fn new(paths: &'a [String]) -> Self {
+impl<'a> VideoPathEnds<'a> {
+    fn new(paths: impl Iterator<Item = &'a str>) -> Self {
         let (mut whole, mut ends) = (HashMap::new(), HashMap::new());
         let add = |names: &mut HashMap<&'a str, Option<usize>>, name, video| {
             names.entry(name).and_modify(|found| *found = None).or_insert(Some(video));
         };
         // No line has a longer name.
-        let known = paths.iter().enumerate().filter(|(_, path)| path.len() <= MAX_NAME_BYTES);
+        let known = paths.enumerate().filter(|(_, path)| path.len() <= MAX_NAME_BYTES);
         for (video, path) in known {
             add(&mut whole, path, video);
             ends_of(path).for_each(|end| add(&mut ends, end, video));
@@ -350,38 +366,88 @@ impl<'a> VideoNames<'a> {
         Self { whole, ends }
     }
 
+    /// Returns the video whose path ends in `name`, or which is an end of it; `Some(None)` if there are several.
+    fn find(&self, name: &str) -> Option<Option<usize>> {
+        let whole = self.whole.get(name).or_else(|| self.ends.get(name));
+        let shorter = || ends_of(name).skip(1).find_map(|end| self.whole.get(end));
+        whole.or_else(shorter).copied()
+    }
+}
+
+impl<'a> VideoNames<'a> {
+    fn new(paths: &'a [String]) -> Self {
+        let stems = VideoPathEnds::new(paths.iter().map(|path| video_format::stem(path)));
+        Self { paths, stems, files: OnceCell::new() }
+    }
+
     /// Returns the video of a line and the name by which it was found; `None` if the dataset does not have it.
     ///
     /// # Errors
     ///
     /// If several videos have the name.
-    pub(super) fn find<'b>(
-        &self,
-        video: &'b ListedVideo,
-    ) -> Result<Option<(usize, &'b str)>, Error> {
+    fn find<'b>(&self, video: &'b ListedVideo) -> Result<Option<(usize, &'b str)>, Error> {
+        let files = || VideoPathEnds::new(self.paths.iter().map(String::as_str));
         for name in &video.names {
-            let whole = self.whole.get(&**name).or_else(|| self.ends.get(&**name));
-            let shorter = || ends_of(name).skip(1).find_map(|end| self.whole.get(end));
-            match whole.or_else(shorter) {
-                Some(Some(found)) => return Ok(Some((*found, name))),
+            match self.stems.find(name) {
+                Some(Some(found)) => return Ok(Some((found, name))),
                 Some(None) => {
-                    return Err(fail!(
-                        Format,
-                        "line {}: several videos of the dataset are called {}: list them with the folders that they are in",
-                        video.line,
-                        Escaped(name)
-                    ));
+                    let file = self.files.get_or_init(files).find(&video.path).flatten();
+                    let file = file.map(|found| (found, &*video.path));
+                    return file.map_or_else(
+                        || Err(self.several(video.line, name)),
+                        |file| Ok(Some(file)),
+                    );
                 }
                 None => {}
             }
         }
         Ok(None)
     }
+
+    /// Returns the error of a name that several videos have.
+    fn several(&self, line: usize, name: &str) -> Error {
+        let is_found = |path: &&String| {
+            let stem = video_format::stem(path);
+            ends_of(stem).any(|end| end == name) || ends_of(name).any(|end| end == stem)
+        };
+        let mut found = self.paths.iter().filter(is_found);
+        let [first, second] =
+            [found.next(), found.next()].map(|path| path.map_or("", String::as_str));
+        let cure = if first == second {
+            "their paths are equal, so no list can tell them apart"
+        } else if video_format::stem(first) == video_format::stem(second) {
+            "list it with its extension"
+        } else {
+            "list it with the folders that it is in"
+        };
+        let [name, first, second] = [name, first, second].map(Escaped);
+        fail!(
+            Format,
+            "line {line}: several videos of the dataset are called {name}, such as {first} and {second}: {cure}"
+        )
+    }
 }
 
 impl ListedVideo {
     pub(super) fn name(&self) -> &str {
         &self.names[0]
+    }
+
+    /// Returns the error of a line that lists a video of the dataset again.
+    fn is_listed_twice(&self, first: &Self, video: &str) -> Error {
+        let (line, path, video) = (self.line, Escaped(&self.path), Escaped(video));
+        let (other, first) = (Escaped(&first.path), first.line);
+        if path.0 == other.0 {
+            return fail!(
+                Format,
+                "line {line}: {path} is in line {first} already: remove one of the lines"
+            );
+        }
+        fail!(
+            Format,
+            "line {line}: {path} would be the same video as {other} in line {first}, {video}: remove one of the lines, or open \
+             the folder that the paths of the list begin in"
+        )
     }
 }
 
@@ -426,7 +492,7 @@ mod tests {
         let paths = ["ride/v1", "walk/v1", "walk/v2"].map(str::to_owned);
         let names = VideoNames::new(&paths);
         let find = |name: &str| {
-            let listed = ListedVideo { line: 7, names: vec![name.into()], label: None };
+            let listed = of_words(7, name)?;
             names.find(&listed).map(|found| found.map(|(video, _)| video))
         };
         assert_eq!(find("walk/v1").unwrap(), Some(1));
@@ -454,12 +520,42 @@ mod tests {
         assert!(text.contains("list.txt"), "{text}");
         // A video whose path ends in all of the name comes before one that has only its end.
         assert_eq!(choose(&["v1", "x/a/v1"], "a/v1\nv1").unwrap(), [1, 0]);
-        assert_eq!(choose(&["a/v1"], "a/v1\na/v1").unwrap(), [0, 0]);
+        let text = refused(&["a/v1"], "a/v1\n\na/v1");
+        assert!(text.contains("line 3: a/v1 is in line 1 already: remove one"), "{text}");
+        let text = refused(&["a/v1.mp4"], "a/v1.avi\na/v1.mp4");
+        assert!(text.contains("line 2: a/v1.mp4 would be the same video as a/v1.avi"), "{text}");
         let text = refused(&["a/v1", "a/v1"], "a/v1");
-        assert!(text.contains("several videos"), "{text}");
+        assert!(text.contains("several videos") && text.contains("are equal"), "{text}");
         // Kinetics has several clips of one video.
         let kinetics = "youtube_id,time_start,time_end\nabc,1,11\nabc,20,30\n";
         assert_eq!(choose(&["abc"], kinetics).unwrap(), [0, 0]);
+        let twice = "youtube_id,time_start,time_end\nabc,1,11\nabc,1,11\n";
+        for path in ["abc", "abc_000001_000011.mp4"] {
+            assert!(refused(&[path], twice).contains("line 3: abc_000001_000011 is in line 2"));
+        }
+    }
+
+    #[test]
+    fn extensions_tell_videos_of_one_name_apart() {
+        let paths = ["a/v0.avi", "a/v0.mp4", "b/v0.mp4"];
+        assert_eq!(choose(&paths, "a/v0.mp4\na/v0.avi").unwrap(), [1, 0]);
+        assert_eq!(choose(&paths, "x/a/v0.mp4\nb/v0.avi").unwrap(), [1, 2]);
+        let refused = |text: &str| choose(&paths, text).unwrap_err().to_string();
+        for name in ["a/v0", "a/v0.mkv"] {
+            let text = refused(name);
+            assert!(
+                text.contains(
+                    "called a/v0, such as a/v0.avi and a/v0.mp4: list it with its extension"
+                ),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            choose(&paths[1..], "v0.avi\n").unwrap_err().to_string().matches("folders").count(),
+            1
+        );
+        let text = refused("a/v0.mp4\na/v0.mp4");
+        assert!(text.contains("line 2: a/v0.mp4 is in line 1 already"), "{text}");
     }
 
     #[test]

@@ -13,7 +13,7 @@
 use super::error::ParseError;
 use super::read::{self, SpecFault};
 use super::settings::Settings;
-use crate::error::Error;
+use crate::error::{Error, fail};
 use fuseloop_ops::internals::registry::{
     OpArgs, SpecData, SpecEntry, SpecError, SpecTable, SpecValue,
 };
@@ -93,6 +93,13 @@ fn parse(text: &str) -> Result<(String, SpecTable), Error> {
     // Ops of fields are no settings.
     let known = |entry: &&SpecEntry| Settings::TABLE.iter().any(|param| param.name == entry.name);
     if let Some(unknown) = table.0.iter().find(|entry| !known(entry)) {
+        if unknown.name == "fields" {
+            let error = fail!(
+                Parameter,
+                "`fields` has the ops, which only a file has: write its table [fields] to a pipeline file, and set the rest here"
+            );
+            return Err(SpecFault::new(unknown.at, error).in_text(&read, Path::new(PATH)).into());
+        }
         let only = SpecTable(vec![unknown.clone()]);
         let checked = OpArgs::with("a pipeline file", Settings::TABLE, &only, None, |_| Ok(()));
         checked.map_err(|error| SpecFault::from(error).in_text(&read, Path::new(PATH)))?;
@@ -122,6 +129,10 @@ impl AssignedText {
                 };
                 for entry in entries.drain(..) {
                     self.put(&mut known, entry, inner, inner);
+                }
+                if !matches!(old.value.datum, SpecData::Table(_)) && short.is_none() {
+                    old.at = entry.at.map(|at| at + self.begin);
+                    old.value.at = entry.value.at.map(|at| at + self.begin);
                 }
                 old.value.datum = SpecData::Table(known);
             }
@@ -221,7 +232,12 @@ mod tests {
             (&["clips={frames=3}"], "--set: clips: `sampler` is missing"),
             (
                 &["fields.image=['RandomHorizontalFlip']"],
-                "--set:1:1: a pipeline file has no parameter `fields`",
+                "--set:1:1: `fields` has the ops, which only a file has",
+            ),
+            (&["fields.video=[]"], "--set:1:1: `fields` has the ops, which only a file has"),
+            (
+                &["clips.frames=8", "seed = 1", "clips . frames.x=3"],
+                "--set:1:9: clips: frames is a table with the key `x`, expected a whole number",
             ),
             (&["clips.frames"], "--set:"),
         ] {

@@ -28,6 +28,8 @@ pub(super) struct StoredImage {
     pub(super) cut: RecutResult,
     /// How the image was given, if it is not stored that way; does not count re-cutting.
     pub(super) reencoded: Option<Reencoded>,
+    /// The bytes of the image as given, if it is not stored that way.
+    pub(super) given_bytes: u64,
 }
 
 /// The result of re-cutting an image.
@@ -117,6 +119,7 @@ mod tests {
             path: None,
             cut: RecutResult::NotRequested,
             reencoded: None,
+            given_bytes: 0,
         }
     }
 

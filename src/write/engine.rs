@@ -16,7 +16,7 @@ use super::cancel;
 use super::error::{sample_error, write_error};
 use super::file::BetonBuilder;
 use super::pixels::PixelReader;
-use super::report::{ImageCounts, Reencoded, Skipped, SkippedSample};
+use super::report::{ImageCounts, Reencoded, SizeChange, Skipped, SkippedSample};
 use super::value::{Encoding, FailedSample, FieldValue, StoredValue, WriteSampleError, first_path};
 use crate::cancel::CancelFlag;
 use crate::error::Error;
@@ -218,6 +218,10 @@ impl EncodeEngine<'_> {
         for (field, stored) in self.encoding.fields.iter().zip(stored) {
             let StoredValue::Image(image) = stored else { continue };
             Reencoded::count(&mut placed.images.reencoded, image.reencoded);
+            if image.reencoded.is_some() {
+                let (before, after) = (image.given_bytes, image.bytes.len() as u64);
+                placed.images.reencoded_bytes.add(SizeChange { before, after });
+            }
             placed.images.count(sample, &field.name, &image);
         }
     }

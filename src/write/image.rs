@@ -13,7 +13,7 @@
 //! | bit planes           | like the JPEG that they were made of                        | decoded    |
 //!
 //! By default (`WriteMode::Lossless`) a JPEG is stored as JPEG, and other images raw, those of CMYK among them: FFCV does
-//! not read a JPEG that is neither gray nor colour.
+//! not read a JPEG that is neither gray nor colour. With a quality, all are stored as JPEG.
 //! [`StoredImage::reencoded`] records each image that is not stored as given.
 //!
 //! Storing a JPEG's own bytes is lossless and costs one read; FFCV can't do it: it decodes and
@@ -221,6 +221,17 @@ enum LoadedImage {
     },
 }
 
+impl LoadedImage {
+    /// Returns the number of bytes as given.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Jpeg { bytes, .. }
+            | Self::Other { bytes, .. }
+            | Self::Rgb { pixels: bytes, .. } => bytes.len() as u64,
+        }
+    }
+}
+
 /// Turns an image into its stored form.
 pub(super) fn store(
     input: ImageInput,
@@ -282,6 +293,7 @@ pub(super) fn store(
         LoadedImage::Other { .. } | LoadedImage::Rgb { .. } => false,
     };
     let as_jpeg = options.wants_jpeg(is_storable, size, position);
+    let given_bytes = loaded.bytes();
 
     let loaded = match loaded {
         LoadedImage::Jpeg { bytes, head }
@@ -310,7 +322,7 @@ pub(super) fn store(
     let reencoded =
         Reencoded { from: given, to: image.mode, is_lossy, images: 1, lost_orientations };
     let is_same = given == image.mode && !is_lossy;
-    Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), ..image })
+    Ok(StoredImage { reencoded: (!is_same).then_some(reencoded), given_bytes, ..image })
 }
 
 /// Stores an image that is already in stored form.
@@ -386,7 +398,7 @@ fn with_rgb<T>(
 fn stored(mode: ImageMode, size: Size, bytes: Vec<u8>) -> Result<StoredImage, ImageError> {
     let (width, height) = sides(size)?;
     let (is_given, path, cut, reencoded) = (false, None, RecutResult::NotRequested, None);
-    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut, reencoded })
+    Ok(StoredImage { mode, width, height, bytes, is_given, path, cut, reencoded, given_bytes: 0 })
 }
 
 /// Returns width and height in the format's types.

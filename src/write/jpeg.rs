@@ -9,26 +9,18 @@
 //! | SOF3, 5-15 | refused: lossless, hierarchical or arithmetic, which the decoders of training runs do not support |
 //! | others     | skipped by their length                                          |
 
+use crate::decode::not_a_jpeg;
 use crate::decode::tile_interval;
-use crate::source::{FORMAT_BYTES, format_name};
+use crate::source::FORMAT_BYTES;
 use fuseloop_ops::Size;
 use jpeg_encoder::{ChromaSubsamplingMethod, ColorType, Encoder, EncodingError, SamplingFactor};
-
-/// Says what the bytes are that are no JPEG.
-fn what_begins_with(found: &[u8]) -> String {
-    match format_name(found) {
-        _ if found.is_empty() => "the file is empty".to_owned(),
-        Some(format) => format!("it is {format}"),
-        None => format!("it begins with {:02x?}, not with ff d8", &found[..found.len().min(4)]),
-    }
-}
 
 /// Why bytes are not a JPEG that can be stored unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadError {
     /// The first two bytes are not SOI.
-    #[error("not a JPEG: {}", what_begins_with(found))]
+    #[error("{}", not_a_jpeg(found))]
     NotJpeg {
         /// The first bytes of the input, at most twelve.
         found: Vec<u8>,

@@ -4,7 +4,7 @@
 //! size    longest side <= max_resolution: unchanged
 //!         else r = max_resolution / longest side, (trunc(r * width), trunc(r * height))
 //! raw     size of the raw pixels in bytes, 3 * width * height of that size
-//! JPEG    Lossless: if given as JPEG, gray or colour | Raw, Mask: never | Jpg: always
+//! JPEG    Lossless: if given as JPEG, gray or colour, or with a quality | Raw, Mask: never | Jpg: always
 //!         Smart: raw > threshold | Proportion: u < probability
 //! u       (mix(mix(mix(seed) ^ sample) ^ field) >> 11) / 2^53, mix a step of SplitMix64
 //! ```
@@ -13,7 +13,7 @@
 //! `Lossless`, and its `u` depends on the number of workers, all of which draw the same sequence.
 //!
 //! Storing a PNG or raw pixels as JPEG is lossy. It happens only in the modes whose name or rule says
-//! JPEG (`Jpg`, `Smart`, `Proportion`), and is counted in
+//! JPEG (`Jpg`, `Smart`, `Proportion`), or where a quality is given, and is counted in
 //! [`WriteReport::reencoded`](super::WriteReport::reencoded).
 
 use super::image::InputPosition;
@@ -35,7 +35,8 @@ use fuseloop_ops::Size;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum WriteMode {
     /// A JPEG is stored byte for byte. A PNG, a JPEG of CMYK and raw pixels are stored as raw pixels (in files that
-    /// [`convert`](super::convert()) writes: unchanged, and raw pixels as PNG). RGB pixels have no alpha and 8 bits a sample; nothing else is lost.
+    /// [`convert`](super::convert()) writes: unchanged, and raw pixels as PNG). RGB pixels have no alpha and 8 bits a sample; nothing else is lost. With a [quality](ImageOptions::jpeg_quality), all are
+    /// encoded as JPEGs.
     #[default]
     Lossless,
     /// Never: every image takes `3 * width * height` bytes, and nothing needs decoding.
@@ -82,8 +83,8 @@ pub struct ImageOptions {
     pub write_mode: WriteMode,
     /// The largest allowed longer side in pixels, at least 1. Larger images are scaled down to it.
     pub max_resolution: Option<u32>,
-    /// Encodes every stored JPEG with this quality, 1 to 100. `None` stores JPEGs unchanged where
-    /// possible, and encodes other images with 90. Raw images are not affected.
+    /// Encodes every stored JPEG with this quality, 1 to 100, and with [`WriteMode::Lossless`] stores all images as JPEGs,
+    /// but for masks. `None` stores JPEGs unchanged where possible, and encodes other images with 90.
     pub jpeg_quality: Option<u8>,
     /// Also decodes the JPEGs that are stored unchanged, and the files of fields that the source knows to be audio, so
     /// that a damaged one is found now and not during training.
@@ -190,7 +191,7 @@ impl ImageOptions {
     /// Returns true if an image of stored size `size` is stored as a JPEG.
     pub(super) fn wants_jpeg(&self, is_jpeg: bool, size: Size, position: InputPosition) -> bool {
         match self.write_mode {
-            WriteMode::Lossless => is_jpeg,
+            WriteMode::Lossless => is_jpeg || self.jpeg_quality.is_some(),
             WriteMode::Raw | WriteMode::Mask => false,
             WriteMode::Jpg => true,
             WriteMode::Smart { smart_threshold } => {

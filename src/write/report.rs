@@ -36,6 +36,8 @@ pub struct WriteReport {
     pub passed_through: u64,
     /// The images that are not stored as given, by kind.
     pub reencoded: Vec<Reencoded>,
+    /// The bytes of these images, before and after.
+    pub reencoded_bytes: SizeChange,
     /// The number of JPEGs that are re-cut or stored as bit planes: see
     /// [`ImageOptions::tile`](super::ImageOptions::tile).
     pub recut: u64,
@@ -59,13 +61,21 @@ pub struct WriteReport {
 impl WriteReport {
     /// Returns a report of samples whose images were stored as counted.
     pub(super) fn of(samples: u64, skipped: Skipped, images: ImageCounts) -> Self {
-        let ImageCounts { passed_through, reencoded, recut, recut_bytes, unchanged } = images;
+        let ImageCounts {
+            passed_through,
+            reencoded,
+            reencoded_bytes,
+            recut,
+            recut_bytes,
+            unchanged,
+        } = images;
         let notes = note_of_orientations(&reencoded).into_iter().collect();
         Self {
             samples,
             skipped,
             passed_through,
             reencoded,
+            reencoded_bytes,
             recut,
             recut_bytes,
             unchanged,
@@ -80,6 +90,7 @@ impl WriteReport {
 pub(super) struct ImageCounts {
     pub(super) passed_through: u64,
     pub(super) reencoded: Vec<Reencoded>,
+    pub(super) reencoded_bytes: SizeChange,
     pub(super) recut: u64,
     pub(super) recut_bytes: SizeChange,
     pub(super) unchanged: CountedList<UnchangedJpeg>,
@@ -109,6 +120,7 @@ impl ImageCounts {
     pub(super) fn add(&mut self, more: &Self) {
         self.passed_through += more.passed_through;
         Reencoded::count(&mut self.reencoded, more.reencoded.iter().copied());
+        self.reencoded_bytes.add(more.reencoded_bytes);
         self.recut += more.recut;
         self.recut_bytes.add(more.recut_bytes);
         self.unchanged.extend(&more.unchanged);

@@ -374,14 +374,19 @@ fn kinds_that_would_be_decoded_wrong_are_refused_by_name() {
     );
     for (bytes, expected) in [
         (&b"\x89PNG"[..], "not a JPEG: it is a PNG"),
-        (b"", "not a JPEG: the file is empty"),
+        (b"", "not an image: the file is empty"),
         (b"BM\x36\x0c\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0", "not a JPEG: it is a BMP"),
         (b"GIF89a", "not a JPEG: it is a GIF"),
         (
             b"\0\0\0\x1cftypavif",
             "not a JPEG: it is an AVIF, which is not read: convert it, for example by `magick in.avif out.png`",
         ),
-        (b"\x01\x02", "not a JPEG: it begins with [01, 02], expected [ff, d8]"),
+        (b"\x01\x02", "not an image of a known format: it begins with [01, 02]"),
+        (b"%PDF-1.4", "not a JPEG: it is a PDF, which is not read"),
+        (
+            b"version https://git-lfs.github.com/spec/v1",
+            "not a JPEG: it is a pointer of Git LFS, whose file `git lfs pull` downloads",
+        ),
     ] {
         let error = whole(&mut decoder, &unmeasured(bytes)).unwrap_err();
         assert_eq!(error.to_string(), expected);

@@ -57,3 +57,40 @@ fn windows_of_bit_planes_have_the_rows_of_jpegs() {
     dataset::copy(&planes, &again, &WriteOptions::default()).unwrap();
     assert!(fs::read(&again).unwrap() == fs::read(&jpegs).unwrap(), "the file is not what it was");
 }
+
+/// Advice on decoding is for what was decoded: re-cutting helps plain JPEGs alone.
+#[test]
+fn advice_follows_the_stored_form() {
+    use fuseloop::loader::Phase;
+    let (dir, jpegs) = dataset::write(SAMPLES, WriteMode::Jpg, dataset::varied);
+    let stored = |name: &str, image: ImageOptions| {
+        let path = dir.path().join(name);
+        dataset::recut(&jpegs, &path, &WriteOptions { image, ..WriteOptions::default() }).unwrap();
+        path
+    };
+    let tile = Some(fuseloop::recut::Tile::default());
+    let tiled = stored("tiled.beton", ImageOptions { tile, ..ImageOptions::default() });
+    let planes = ImageOptions { bit_planes: true, ..ImageOptions::default() };
+    let planes = stored("planes.beton", planes);
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    for name in ["png/rgb8.png", "jpeg/420.jpg"] {
+        let (kind, _) = name.split_once('/').unwrap();
+        let folder = dir.path().join(kind).join("a");
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(golden.join(name), folder.join(Path::new(name).file_name().unwrap())).unwrap();
+    }
+    for (path, words) in [
+        (dir.path().join("jpeg"), "`fuseloop recut`"),
+        (tiled, "`--write-mode planes`"),
+        (planes, "which decode fastest"),
+        (dir.path().join("png"), "--write-mode tiled --jpeg-quality 90"),
+    ] {
+        let builder = Loader::open(&path).unwrap().batch_size(1);
+        let cut = ops![CenterCrop::new(8).unwrap()];
+        let loader = builder.pipeline("image", cut).build().unwrap();
+        loader.epoch(0).unwrap().for_each(|batch| drop(batch.unwrap()));
+        let advice = loader.stats().remedy(Phase::Decode);
+        assert!(advice.contains(words), "{path:?}: {advice}");
+        assert_eq!(advice.contains("`fuseloop recut`"), words.contains("recut"), "{advice}");
+    }
+}

@@ -641,7 +641,7 @@ fn a_list_chooses_the_videos_of_a_split() {
     assert_eq!(labels("walk/v3.avi 5\nride/v10.avi 5\n", "none").unwrap(), [5, 5]);
     assert_eq!(labels("walk/v3 3 9\n", "none").unwrap(), [9]);
     let none = labels("run/v3 3 9\n", "none").unwrap_err().to_string();
-    assert!(none.contains("trainlist01.txt: none of its 1 videos, such as run/v3"), "{none}");
+    assert!(none.contains("trainlist01.txt: its only video, run/v3, is not in"), "{none}");
 }
 
 /// A table of frames gives videos that no folder of a class has to hold.

@@ -125,7 +125,8 @@ fn what_is_no_picture_is_found() {
         bytes[indices(picture(path, 149))].fill(7);
     });
     let found = only(&report);
-    let error = "not a JPEG: it begins with [07, 07], expected [ff, d8]".to_owned();
+    let error = "not an image of a known format: it begins with [07, 07, 07, 07, 07, 07, 07, 07]"
+        .to_owned();
     assert_eq!(found, (149, "image", Some(picture(&path, 149).start), error));
     assert_eq!(report.troubles[&DamageKind::PictureDamaged], 1);
 }

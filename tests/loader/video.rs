@@ -261,6 +261,30 @@ fn codecs_are_refused_by_name_without_libavcodec() {
 }
 
 #[test]
+fn a_damaged_parameter_set_is_damage_with_and_without_libavcodec() {
+    let dir = folder(&["a/annex_b.avi", "a/high.mp4", "b/high.mp4"]);
+    let change = |name: &str, mark: &[u8], from_mark: usize, bit: u8| {
+        let path = dir.path().join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        let at = bytes.windows(mark.len()).rposition(|found| found == mark).unwrap();
+        bytes[at + from_mark] ^= bit;
+        fs::write(path, bytes).unwrap();
+    };
+    // The second set of the first file calls its pictures lossless, and that of the second file calls them interlaced.
+    change("a/annex_b.avi", b"\0\0\x01\x67", 4 + 3, 2);
+    change("a/high.mp4", b"avcC", 13 + 6, 16);
+    let clips = Clips::all(1).stride(1);
+    let loader = builder(dir.path(), clips).on_damaged(OnDamaged::Skip).build().unwrap();
+    let found = rows(batches(&loader, 0)).len();
+    assert!(found >= 20, "{found} frames");
+    let damaged = loader.quarantine().samples;
+    assert!(
+        !damaged.is_empty() && damaged.iter().all(|one| !one.error.contains("b/high")),
+        "{damaged:?}"
+    );
+}
+
+#[test]
 fn times_are_those_of_the_container() {
     let dir = folder(&["a/high.mp4"]);
     let times = |clips| rows(batches(&builder(dir.path(), clips).build().unwrap(), 0))[0].0.clone();
@@ -419,8 +443,21 @@ fn a_list_chooses_videos() {
     };
     assert_eq!(labels("b/high.mp4 2\na/baseline.avi 1\n", "auto").unwrap(), [1, 0]);
     assert_eq!(labels("b/high.mp4 9\nbaseline 20 4\n", "none").unwrap(), [9, 4]);
-    let several = labels("high.mp4 1", "none").unwrap_err().to_string();
+    let several = labels("high 1", "none").unwrap_err().to_string();
     assert!(several.contains("several videos"), "{several}");
+    let refused = |text: &str| labels(text, "auto").unwrap_err().to_string();
+    let other = refused("b/high.mp4 1\na/baseline.avi 1\n");
+    assert!(other.contains("high.mp4 has label 1 in the dataset and 1 in the list"), "{other}");
+    assert!(other.contains("baseline.mp4 has 0 and 1: open the dataset without labels"), "{other}");
+    let twice = refused("b/high.mp4 1\nb/high.mp4 1\n");
+    assert!(twice.contains("line 2: b/high.mp4 is in line 1 already"), "{twice}");
+    let same = refused("b/high.mp4 1\nb/high.avi 1\n");
+    assert!(same.contains("line 2: b/high.avi would be the same video as b/high.mp4"), "{same}");
+    fs::copy(dir.path().join("a/baseline.mp4"), dir.path().join("b/high.avi")).unwrap();
+    assert_eq!(labels("b/high.mp4 1\nb/high.avi 1\na/baseline 0", "auto").unwrap(), [1, 1, 0]);
+    let both = refused("b/high 1");
+    assert!(both.contains("b/high.mp4: list it with its extension"), "{both}");
+    fs::remove_file(dir.path().join("b/high.avi")).unwrap();
     // What was converted has no names, or others.
     let source = Dataset::open(dir.path()).unwrap().source().unwrap();
     let list = dir.path().join("list.txt");
@@ -681,6 +718,18 @@ fn a_codec_that_no_decoder_reads_is_named_with_the_cure() {
 }
 
 #[test]
+fn info_describes_a_single_file() {
+    let described =
+        |dir: &Path| DatasetSummary::of(&Dataset::open(dir).unwrap()).unwrap().to_string();
+    let dir = folder(&["a/high.mp4"]);
+    let text = described(dir.path());
+    assert!(text.contains("video files, of the first one: 1 H.264, 64 x 48"), "{text}");
+    fs::write(dir.path().join("a/high.mp4"), b"no video").unwrap();
+    let text = described(dir.path());
+    assert!(text.contains("video files, the first one unreadable\n"), "{text}");
+}
+
+#[test]
 fn info_describes_the_first_files() {
     let dir = folder(&["a/high.mp4", "a/motion_jpeg.avi", "b/high.mkv", "b/hevc.mp4"]);
     fs::write(dir.path().join("b/x.mp4"), b"no video").unwrap();
@@ -726,6 +775,12 @@ fn info_describes_video_files_in_bytes() {
     let values = [b"no video".to_vec(), video.clone(), video];
     let words = Column::bytes(["one", "two", "three"]);
     let memory = InMemory::new([("movie", Column::bytes(values)), ("words", words)]).unwrap();
+    // The file of all samples does not name one.
+    let stored = dir.path().join("damaged.beton");
+    convert(&memory, &stored, &WriteOptions::default()).unwrap();
+    let text = described(&Dataset::open(&stored).unwrap()).to_string();
+    let fault = text.lines().find(|line| line.contains("no AVI")).unwrap_or_default();
+    assert!(fault.starts_with("    sample 0: "), "{text}");
     let text = described(&Dataset::Source(Arc::new(memory))).to_string();
     assert!(text.contains("of the first 3: 2 H.264, 1 unreadable, 64 x 48 pixels"), "{text}");
     assert!(

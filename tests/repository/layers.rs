@@ -171,6 +171,7 @@ const INNER: [(&str, &[&str]); 2] = [
             "collate",
             "cursor",
             "damaged",
+            "decoded_forms",
             "error",
             "fingerprint_log",
             "image_lists",

@@ -14,6 +14,8 @@ pub enum VideoErrorKind {
     Damaged,
     /// The file is intact, but has a codec, a format or a layout that is not supported here.
     Unsupported,
+    /// The file is intact, and libavcodec decodes it, which is missing or not used.
+    NeedsLibavcodec,
     /// More memory is needed than a limit allows.
     Limit,
     /// A parameter is invalid, such as the number of a frame that the video does not have.

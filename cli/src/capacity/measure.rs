@@ -6,6 +6,8 @@
 //! | stored    | mean size of the values of at most 256 samples, evenly spaced in the dataset           |
 //! | delivered | mean size of the tensors of the batches                                                |
 //!
+//! An image may be a clip of a video, whose size is given: it depends on the frames, which are chosen when it is loaded.
+//!
 //! At both of the two batches the loader has prepared equally many ahead, so that these cancel out. An epoch too short
 //! for it is run as a whole, after one to warm up.
 
@@ -48,6 +50,8 @@ pub(super) struct Figures {
     /// The size of the dataset that was measured.
     pub(super) dataset_size: Option<f64>,
     pub(super) batch_size: usize,
+    /// True if each image is a clip of a video.
+    pub(super) is_clips: bool,
 }
 
 impl Figure {
@@ -91,6 +95,7 @@ impl Figures {
             delivered: of(args.delivered, W1_DELIVERED)?,
             dataset_size: None,
             batch_size: setup.batch_size(),
+            is_clips: false,
         })
     }
 
@@ -98,11 +103,21 @@ impl Figures {
         let builder = setup.builder(path)?;
         let is_stream = builder.is_stream();
         let loader = builder.build()?;
+        let is_clips = loader.stats().noun() == "clip";
         let stored = Figure::of(args.stored, || {
             if is_stream {
                 return Err(Problem::Refused {
                     message: format!("{}: a dataset in sequence has no sizes", path.display()),
                     help: "set `--stored` to the mean size of an image, such as 110kB",
+                });
+            }
+            if is_clips {
+                return Err(Problem::Refused {
+                    message: format!(
+                        "{}: the bytes that a clip reads are not measured",
+                        path.display()
+                    ),
+                    help: "set `--stored` to their mean, such as to the size of a short video file; the rest is measured",
                 });
             }
             stored_bytes(loader.source()).map(Figure::measured)
@@ -125,7 +140,8 @@ impl Figures {
         })?;
         #[expect(clippy::cast_precision_loss, reason = "shown rounded")]
         let dataset_size = (!is_stream).then(|| stored.value * loader.source().len() as f64);
-        Ok(Self { cpu_ms, stored, delivered, dataset_size, batch_size: loader.batch_size() })
+        let batch_size = loader.batch_size();
+        Ok(Self { cpu_ms, stored, delivered, dataset_size, batch_size, is_clips })
     }
 }
 

@@ -148,7 +148,8 @@ fn in_words(cluster: &Cluster, figures: &Figures) -> String {
         rate(cluster.demand()),
         rate(cluster.images_per_gpu),
     );
-    let _ = writeln!(text, "an image: {}\n", image_words(figures));
+    let image = if figures.is_clips { "an image, which is a clip" } else { "an image" };
+    let _ = writeln!(text, "{image}: {}\n", image_words(figures));
     add_table(&mut text, cluster);
     let bound = cluster.bound();
     let _ = writeln!(text, "\nbound         {}", bound_words(cluster, &bound));

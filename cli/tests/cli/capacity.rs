@@ -209,3 +209,23 @@ fn the_page_shows_what_the_command_prints() {
     }
     assert_eq!(compared, 2);
 }
+
+/// The bytes of a clip are given, and all else is measured.
+#[cfg(feature = "video")]
+#[test]
+fn clips_of_videos_are_measured_with_their_bytes_given() {
+    let dir = tempfile::tempdir().unwrap();
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../video/tests/golden/frames");
+    fs::create_dir_all(dir.path().join("clips/ride")).unwrap();
+    fs::copy(golden.join("high.mp4"), dir.path().join("clips/ride/v1.mp4")).unwrap();
+    let mut args =
+        vec!["capacity", "clips", "--gpus", "1", "--images-per-gpu", "10", "--cores", "4"];
+    let (_, error) = refused(dir.path(), &args);
+    assert!(error.contains("--set clips.sampler=random --set clips.frames=16"), "{error}");
+    args.extend(["--set", "clips.sampler=random", "--set", "clips.frames=16", "--batch-size", "1"]);
+    let (_, error) = refused(dir.path(), &args);
+    assert!(error.contains("are not measured\nhelp: set `--stored`"), "{error}");
+    let text = stdout_of(dir.path(), &[&args[..], &["--stored", "3kB"]].concat());
+    let line = text.lines().find(|line| line.starts_with("an image, which is a clip: "));
+    assert!(line.is_some_and(|line| line.contains("3.0 kB stored (given)")), "{text}");
+}

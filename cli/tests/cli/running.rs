@@ -260,7 +260,7 @@ fn verify_lists_what_is_damaged_and_fails() {
     let (text, errors) = verify(&[]);
     assert!(errors.contains("help: `--write-indices good.txt` lists"), "{errors}");
     let listed = format!(
-        "  sample 2: photos.beton (image) at byte {}: not a JPEG: it begins with",
+        "  sample 2: photos.beton (image) at byte {}: not an image of a known format: it begins with",
         picture.start
     );
     for word in [

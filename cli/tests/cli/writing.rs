@@ -88,14 +88,43 @@ fn a_summary_says_what_was_re_encoded_and_what_is_called_otherwise() {
     let photos = folder(path);
     plain_png(&photos.join("cat/7.png"), 7);
     plain_png(&photos.join("dog/8.png"), 8);
-    let said = |args: &[&str]| summary(path, args);
+    // Without the sizes of what was re-encoded.
+    let said = |args: &[&str]| {
+        let text = summary(path, args);
+        let lines = text.lines().map(|line| match line.strip_prefix("re-encoded ") {
+            Some(rest) => format!("re-encoded {}:\n", rest.split_once(',').unwrap().0),
+            None => format!("{line}\n"),
+        });
+        lines.collect::<String>()
+    };
+    let text = summary(path, &["write", "photos", "sizes.beton"]);
+    let line = text.lines().find(|line| line.starts_with("re-encoded 2 images, ")).unwrap();
+    assert!(line.contains(" to ") && line.ends_with(" %):"), "{line}");
     let kept = said(&["write", "photos", "w.beton"]);
     let want = "2 classes, 6 JPEGs stored byte for byte, 1 page\n\
-                re-encoded 2 images:\n  2 from PNG to raw pixels: no pixel changed\n\
+                re-encoded 2 images:\n  2 from PNG to raw pixels: no pixel changed; `--jpeg-quality 90` stores JPEGs (lossy)\n\
                 ignored 1 other file:\n";
     assert!(kept.starts_with(want), "{kept}");
     let jpg = said(&["write", "photos", "j.beton", "--write-mode", "jpg"]);
     assert!(jpg.contains("\nre-encoded 2 images:\n  2 from PNG to JPEG: lossy\n"), "{jpg}");
+    // With a quality, the mode does not matter for PNGs.
+    for mode in ["lossless", "tiled", "planes"] {
+        let args = ["write", "photos", "q.beton", "--overwrite", "--jpeg-quality", "80"];
+        let text = said(&[&args[..], &["--write-mode", mode]].concat());
+        assert!(
+            text.contains("\n  2 from PNG to JPEG: lossy\n") || mode == "planes",
+            "{mode}: {text}"
+        );
+        assert!(!text.contains("raw pixels") && !text.contains("0 JPEGs"), "{mode}: {text}");
+    }
+    let args = ["write", "photos", "q.beton", "--overwrite", "--jpeg-quality", "80"];
+    for mode in ["raw", "mask"] {
+        let (code, error) = refused(path, &[&args[..], &["--write-mode", mode]].concat());
+        assert!(
+            code == 1 && error.contains("which store no JPEGs\nhelp: choose"),
+            "{mode}: {error}"
+        );
+    }
     assert_eq!(
         said(&["convert", "photos", "a.tar"]),
         "2 classes, 6 JPEGs stored byte for byte\nignored 1 other file:\n  photos/cat/notes.txt: not called .jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff, .bmp, .dib, .gif, .ppm, .pgm, .pbm, .pnm, .pam, .jxl, .heic, .heif, .hif, .wav, .wave, .flac, .ogg, .oga, .mp3, .avi, .m4v, .mkv, .mov, .mp4 or .webm\n"
@@ -303,7 +332,7 @@ fn pixels_larger_than_a_page_of_8_mib_are_written_without_a_page_size() {
     assert_eq!(info["page_size"], 1 << 24);
     stdout_of(dir.path(), &["verify", "x.beton"]);
     stdout_of(dir.path(), &["convert", "x.beton", "y.beton"]);
-    let small_pages = ["--overwrite", "--page-size", "8388608"];
+    let small_pages = ["--overwrite", "--page-size", "8MiB"];
     let (code, errors) = refused(dir.path(), &[raw, &small_pages].concat());
     assert_eq!(code, 1);
     assert!(errors.contains("a page size of 16777216 would do"), "{errors}");

@@ -156,7 +156,13 @@ impl fmt::Display for SpecValue {
             }
             SpecData::List(values) if values.len() == 1 => f.write_str("a list of 1 value"),
             SpecData::List(values) => write!(f, "a list of {} values", values.len()),
-            SpecData::Table(_) => f.write_str("a table"),
+            SpecData::Table(SpecTable(entries)) => {
+                f.write_str("a table")?;
+                entries.first().map_or(Ok(()), |first| {
+                    let name: String = first.name.chars().take(SHOWN).collect();
+                    write!(f, " with the key `{name}`")
+                })
+            }
             SpecData::Op(SpecOp(op)) => f.write_str(op.name()),
         }
     }

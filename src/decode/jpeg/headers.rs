@@ -17,9 +17,8 @@
 //! is known.
 
 use super::colours::{ColourSegments, Colours};
-use crate::decode::error::{UnsupportedJpeg, begins_with, no_pixels};
+use crate::decode::error::{UnsupportedJpeg, no_pixels, not_a_jpeg};
 use crate::error::{Damage, Error, fail};
-use crate::source::FORMAT_BYTES;
 pub(super) use crate::source::jpeg_file::{APP1, EOI, SOS, Segment, Segments, be16, is_frame};
 use crate::source::jpeg_file::{SOI, SegmentError};
 use fuseloop_ops::Size;
@@ -118,8 +117,7 @@ impl Headers {
         #[cfg(test)]
         tests::PARSED.set(tests::PARSED.get() + 1);
         if !bytes.starts_with(&[0xff, SOI]) {
-            let found = begins_with(&bytes[..bytes.len().min(FORMAT_BYTES)], 2, "[ff, d8]");
-            return Err(fail!(Damaged, "not a JPEG: {found}").damage(Damage::OtherFormat));
+            return Err(fail!(Damaged, "{}", not_a_jpeg(bytes)).damage(Damage::OtherFormat));
         }
         let mut segments = Segments { bytes, at: 2 };
         let (mut frame, mut restart_interval, mut exif) = (None, 0, None);

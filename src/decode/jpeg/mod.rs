@@ -36,7 +36,7 @@ use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
 use super::error::{no_memory, too_many_pixels};
 use super::orientation::{Orientation, StoredSize};
-use super::{DecodeOptions, Decoded, ScaledImage};
+use super::{DecodeOptions, Decoded, DecodedForm, ScaledImage};
 use crate::error::{Damage, Error, fail};
 use crate::exif;
 use crate::panicked::call_decoder;
@@ -137,6 +137,19 @@ impl JpegHeaders {
     /// Returns the size before orientation.
     fn stored_size(&self) -> Size {
         self.scale.of(self.stored.size)
+    }
+
+    /// Returns whether the image is a JPEG, one with several restart markers in each row, or bit planes.
+    pub(super) fn form(&self) -> DecodedForm {
+        if self.planes.is_some() {
+            return DecodedForm::BitPlanes;
+        }
+        let (across, _) = max_factors(&self.stored);
+        let interval = u32::from(self.stored.restart_interval) * 8 * u32::from(across);
+        match (1..self.stored.size.width).contains(&interval) && !self.stored.progressive {
+            true => DecodedForm::RecutJpeg,
+            false => DecodedForm::Jpeg,
+        }
     }
 
     /// Returns whether the core decodes windows of files with such headers, unless they are damaged, and reads no more

@@ -1,6 +1,6 @@
 //! The facts of a stage for the rest of the loader: its fields, plans, names and fingerprints, and the text of `explain`.
 
-use super::LoaderStage;
+use super::{LoaderStage, StageShared};
 use crate::batch::TensorSpec;
 use crate::decode::{Decoder, ImageReadMode};
 use crate::jit::Kernel;
@@ -164,6 +164,11 @@ impl LoaderStage {
     pub(in crate::loader) fn followed_by(&self, k: usize) -> Option<(usize, usize)> {
         let follows = |group: &&TargetGroup| group.members.iter().any(|own| own.output == Some(k));
         self.targets.iter().find(follows).map(|group| (group.image, group.field))
+    }
+
+    /// Returns the state that the stages of all epochs share.
+    pub(in crate::loader) fn shared(&self) -> &StageShared {
+        &self.shared
     }
 
     /// Returns the limits on images.

@@ -66,6 +66,7 @@ impl LoaderStage {
             }
         };
         if let OpenedImage::Value(opened) = &opened {
+            self.shared.forms.add(opened.form());
             let sample = SampleId(key.sample());
             let values = match (self.clips(), rows.frame) {
                 (Some(clips), Some(frame)) => TargetValues::Frame(clips, sample, frame),

@@ -35,6 +35,7 @@ use super::links::{LinkCounts, Links, NotFollowed};
 use super::list::{BESIDE, Ignored};
 use super::options::Labels;
 use super::walk::{self, FolderWalk, Listing, PendingDir, Rules};
+use crate::amounts::all_are;
 use crate::error::{AtPath as _, Error, fail};
 use crate::parallel;
 use crate::source::audio_format;
@@ -596,9 +597,9 @@ pub(super) fn of_pattern(
     if is_single && is_pattern && *labels == Labels::Auto {
         return Err(fail!(
             Format,
-            "all {} files are in the folder {}, which would be the only class: set `label` to `none` to open the {} \
-             without labels, or to `folder`",
-            list.names.len(),
+            "{} in the folder {}, which would be the only class: set `label` to `none` to open the {} without labels, or to \
+             `folder`",
+            all_are(list.names.len() as u64, "file"),
             classes.first().map(|name| shown(Path::new(name))).unwrap_or_default(),
             list.media.nouns()
         )

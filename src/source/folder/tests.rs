@@ -930,6 +930,7 @@ fn images_by_their_names_have_no_label() {
         ["a", "b"]
     );
     assert_says(open(at("a/*.jpg")).unwrap_err(), ["all 2 files are in the folder a", "`none`"]);
+    assert_says(open(at("b/*.jpg")).unwrap_err(), ["the only file is in the folder b", "`none`"]);
 }
 
 /// Sets the times of a folder's directories to an hour ago.

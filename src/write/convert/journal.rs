@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! DST.fuseloop-convert.json      locked while its writer is alive
-//! {"fuseloop":"convert","version":4,"source":"<fingerprint>","options":"<words>"}
+//! {"fuseloop":"convert","version":5,"source":"<fingerprint>","options":"<words>"}
 //! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"pages":0,
 //!  "skipped":2,"damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12,0],..],"jpegs":[900,80,7000,7100,6],
-//!  "checkpoint":[8388608,2000,77]}}   on one line
+//!  "bytes_reencoded":[9000,9900],"checkpoint":[8388608,2000,77]}}   on one line
 //! ...
 //! {"done":true}                  all files are in place, only leftovers remain to be deleted
 //! ```
@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
 
-const VERSION: u64 = 4;
+const VERSION: u64 = 5;
 
 /// The identity of a conversion: a journal can be resumed only with the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,12 +113,14 @@ impl OutputChunk {
             (one.from.name(), one.to.name(), one.is_lossy, one.images, one.lost_orientations)
         };
         let reencoded: Vec<_> = images.reencoded.iter().map(image).collect();
-        let ImageCounts { passed_through, recut, recut_bytes, unchanged, .. } = images;
+        let ImageCounts { passed_through, reencoded_bytes, recut, recut_bytes, unchanged, .. } =
+            images;
         let SizeChange { before, after } = recut_bytes;
         let unit = json!({
             "first": first, "end": end, "samples": samples, "files": files, "bytes": bytes,
             "pages": pages, "skipped": skipped.count, "damaged": skipped.first, "reencoded": reencoded,
             "jpegs": [*passed_through, *recut, *before, *after, unchanged.count],
+            "bytes_reencoded": [reencoded_bytes.before, reencoded_bytes.after],
             "checkpoint": checkpoint,
         });
         format!("{}\n", json!({"crc": crc(&unit), "unit": unit}))
@@ -146,6 +148,7 @@ impl OutputChunk {
         let reencoded = value.get("reencoded")?.as_array()?.iter();
         let reencoded = reencoded.map(reencoded_of).collect::<Option<_>>()?;
         let jpegs = |index: usize| value.get("jpegs")?.get(index)?.as_u64();
+        let reencoded_bytes = |index: usize| value.get("bytes_reencoded")?.get(index)?.as_u64();
         Some(Self {
             first: number("first")?,
             end: number("end")?,
@@ -157,6 +160,10 @@ impl OutputChunk {
             images: ImageCounts {
                 passed_through: jpegs(0)?,
                 reencoded,
+                reencoded_bytes: SizeChange {
+                    before: reencoded_bytes(0)?,
+                    after: reencoded_bytes(1)?,
+                },
                 recut: jpegs(1)?,
                 recut_bytes: SizeChange { before: jpegs(2)?, after: jpegs(3)? },
                 unchanged: CountedList { count: jpegs(4)?, first: vec![] },
@@ -514,7 +521,15 @@ mod tests {
         let checkpoint = Some(ChunkCheckpoint { page_size: 4096, allocations: 19, crc: u32::MAX });
         let recut_bytes = SizeChange { before: 70, after: 71 };
         let unchanged = CountedList { count: 3, first: vec![] };
-        let images = ImageCounts { passed_through: 5, reencoded, recut: 4, recut_bytes, unchanged };
+        let reencoded_bytes = SizeChange { before: 90, after: 99 };
+        let images = ImageCounts {
+            passed_through: 5,
+            reencoded,
+            reencoded_bytes,
+            recut: 4,
+            recut_bytes,
+            unchanged,
+        };
         let unit = OutputChunk { samples: 9, pages: 2, skipped, images, ..unit(10, 20) };
         let unit = OutputChunk { checkpoint, ..unit };
         let line = unit.to_line();

@@ -17,7 +17,7 @@ use crate::write::cut::StoredImage;
 use crate::write::image::{self, InputPosition};
 use crate::write::mode::{ImageOptions, WriteMode};
 use crate::write::pixels::{PixelReader, PixelsError};
-use crate::write::report::ImageCounts;
+use crate::write::report::{ImageCounts, SizeChange};
 use crate::write::shards::{gray_png, png_file, wrong};
 use crate::write::value::WriteSampleError;
 use crate::write::{ImageError, ImageInput, Reencoded};
@@ -121,10 +121,16 @@ impl<'a> ImageFiles<'a> {
             if let OwnedValue::Image(image) = value {
                 let name = || spec.name.clone();
                 let orientation = self.orientation(image);
+                let before = image.bytes.len() as u64;
                 let position = InputPosition { sample, field };
                 let change = self.to_file(image, options, position, name, &mut counts)?;
                 if let (Some(found), Some(_)) = (orientation, change) {
                     return Err(WriteSampleError::Image { field: name(), cause: lost(found) });
+                }
+                if change.is_some() {
+                    counts
+                        .reencoded_bytes
+                        .add(SizeChange { before, after: image.bytes.len() as u64 });
                 }
                 Reencoded::count(&mut counts.reencoded, change);
             }

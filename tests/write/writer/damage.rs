@@ -47,9 +47,9 @@ fn damaged_images_fail_or_are_skipped_and_listed() {
         report.skipped.first.iter().map(|s| (s.sample.0, s.cause.clone())).collect();
     for (found, (sample, text)) in causes.iter().zip([
         (1, "cannot read it: "),
-        (2, "not a JPEG: it begins with [6e, 6f, 74, 20], not with ff d8"),
+        (2, "not an image of a known format: it begins with [6e, 6f, 74, 20"),
         (3, "byte 2 of the JPEG is 0x07 where a marker is expected"),
-        (4, "not a JPEG: the file is empty"),
+        (4, "not an image: the file is empty"),
         (5, "not a regular file"),
         (6, "the JPEG ends at byte 20, before its frame header"),
         (7, ""),
@@ -176,7 +176,7 @@ fn a_dataset_of_damaged_samples_alone_is_refused_and_replaces_nothing() {
     let text = || vec![FieldValue::Image(ImageInput::JpegBytes(b"text".to_vec()))];
     let message = error_of(&[text(), text()], &fields, &skip);
     assert!(message.starts_with("all 2 samples are damaged, so that none is left to write"));
-    assert!(message.contains("the first is sample 0: field \"x\": not a JPEG"), "{message}");
+    assert!(message.contains("the first is sample 0: field \"x\": not an image"), "{message}");
 
     let (dir, path) = temp();
     fs::write(&path, "old").unwrap();

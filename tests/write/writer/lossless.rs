@@ -159,3 +159,36 @@ fn parts_draw_as_the_whole() {
     }
     assert_eq!(kinds, 2, "no seed has some of both");
 }
+
+#[test]
+fn a_quality_makes_jpegs_of_all_images_whose_bytes_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    folder(&at("photos"));
+    let source = open(&at("photos"));
+    let files: usize = (0..IMAGES).map(|n| image(&*source, n).bytes.len()).sum();
+    let (plain, quality) = (ImageOptions::default(), Some(80));
+    let tile = Some(fuseloop::recut::Tile::default());
+    for (name, options, mode) in [
+        ("a.beton", ImageOptions { jpeg_quality: quality, ..plain.clone() }, ImageMode::Jpeg),
+        ("b.beton", ImageOptions { jpeg_quality: quality, tile, ..plain.clone() }, ImageMode::Jpeg),
+        (
+            "c.beton",
+            ImageOptions { jpeg_quality: quality, bit_planes: true, ..plain.clone() },
+            ImageMode::BitPlanes,
+        ),
+        ("d.tar", ImageOptions { jpeg_quality: quality, ..plain.clone() }, ImageMode::Jpeg),
+    ] {
+        let is_cut = options.tile.is_some() || options.bit_planes;
+        let options = WriteOptions { image: options, ..WriteOptions::default() };
+        let report = convert(&*source, at(name), &options).unwrap();
+        assert_eq!(report.reencoded, count(ImageMode::Png, mode, true), "{name}");
+        assert_eq!(report.recut, if is_cut { IMAGES } else { 0 }, "{name}");
+        let written = open(&at(name));
+        let images: Vec<_> = (0..IMAGES).map(|n| image(&*written, n)).collect();
+        assert!(images.iter().all(|image| image.mode == mode), "{name}");
+        let after: usize = images.iter().map(|image| image.bytes.len()).sum();
+        let change = report.reencoded_bytes;
+        assert_eq!((change.before, change.after), (files as u64, after as u64), "{name}");
+    }
+}

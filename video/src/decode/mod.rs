@@ -193,7 +193,7 @@ impl VideoDecoder {
                 {
                     fault.get_or_insert(error);
                 }
-                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Error(error)) => return Err(self.damage_or(error, index, file)),
                 Err(Stop::Unrecovered) => {}
             }
             if !start_earlier(index, &mut packets) {
@@ -213,6 +213,30 @@ impl VideoDecoder {
             Some(first) => error.at(first.offset),
             None => error,
         })
+    }
+
+    /// Returns an error, as that of a damaged packet if only this packet needs libavcodec, and the first one of the file does not.
+    fn damage_or(
+        &self,
+        error: VideoError,
+        index: &VideoIndex,
+        file: &dyn ReadExactAt,
+    ) -> VideoError {
+        let Inner::H264(decoder) = &self.codec else { return error };
+        let mut first = vec![];
+        if error.kind() != VideoErrorKind::NeedsLibavcodec
+            || read_packet(index, file, &self.limits, 0, &mut first).is_err()
+            || !decoder.contradicts(index, &first)
+        {
+            return error;
+        }
+        let found = error.message().split(", which needs").next().unwrap_or_default();
+        let message = format!("{found}, unlike the first packet of the stream");
+        let damaged = VideoError::new(VideoErrorKind::Damaged, message);
+        match error.offset() {
+            Some(offset) => damaged.at(offset),
+            None => damaged,
+        }
     }
 
     /// Begins the packets of a run earlier until decoding can start at the first one. Returns nothing if it can nowhere.
@@ -653,20 +677,22 @@ fn not_read(codec: &Codec) -> VideoError {
 
 /// Returns the error of a stream of H.264 that the decoder in Rust does not read.
 fn h264_needs_libavcodec(what: &dyn fmt::Display) -> VideoError {
-    match Libavcodec::find() {
-        Ok(_) => unsupported!("H.264 with {what}, which needs libavcodec"),
-        Err(none) => unsupported!(
+    let message = match Libavcodec::find() {
+        Ok(_) => format!("H.264 with {what}, which needs libavcodec"),
+        Err(none) => format!(
             "H.264 with {what}, which needs libavcodec of FFmpeg 4 to 8 ({none}): {}, or {CONVERT}",
             none.cure()
         ),
-    }
+    };
+    VideoError::new(VideoErrorKind::NeedsLibavcodec, message)
 }
 
 /// Returns the error of a codec that only libavcodec decodes.
 fn needs_libavcodec(codec: &Codec, reason: &dyn fmt::Display, cure: &str) -> VideoError {
-    unsupported!(
+    let message = format!(
         "{} needs libavcodec of FFmpeg 4 to 8 ({reason}), because only H.264 and Motion JPEG are decoded in Rust: {cure}, or \
          {CONVERT}",
         name(codec)
-    )
+    );
+    VideoError::new(VideoErrorKind::NeedsLibavcodec, message)
 }

@@ -16,6 +16,9 @@
 //! | slice groups, redundant slices, data partitions, SP and SI slices | not decoded by `rust_h264` |
 //! | 4:4:4, lossless, bit depths other than 8 and 10 | not decoded by `rust_h264` |
 //! | a size that changes in mid-stream | frames of a clip have one size |
+//!
+//! What libavcodec reads is said to need it where the first parameter sets of the stream state it. What contradicts these, or
+//! the size in the container, is damage.
 
 mod gaps;
 mod references;
@@ -46,12 +49,21 @@ const PAST_END: usize = 4096;
 /// The coded and the cropped size, the chroma format and the bits of a sample.
 type Kind = (([u64; 2], [u32; 2]), u32, [u32; 2]);
 
+/// The most pixels by which the sizes of a stream and its container differ, as by a size before cropping. A bit that makes a
+/// stream interlaced doubles the height.
+const MAX_SIZE_DIFFERENCE: u32 = 32;
+
+/// Profiles that may have redundant slices: Baseline and Extended (annex A.2).
+const WITH_REDUNDANT_SLICES: [u8; 2] = [66, 88];
+
 /// A decoder of H.264.
 pub(super) struct H264 {
     framing: Framing,
     /// The parameter sets of the container, with their headers.
     configuration: Vec<(u8, u8, Vec<u8>)>,
     color: Color,
+    /// Width and height in the container, 0 if it has none.
+    container: [u32; 2],
     limits: VideoLimits,
     /// The kind of all pictures, once known.
     kind: Option<Kind>,
@@ -122,6 +134,7 @@ impl H264 {
             framing,
             configuration: units.iter().map(owned).collect(),
             color: index.color,
+            container: [index.width, index.height],
             limits: *limits,
             kind: None,
             stream: Stream::new(),
@@ -201,6 +214,20 @@ impl H264 {
         Ok(Some(Decoded { place, frame: frame(found, sps, self.color)? }))
     }
 
+    /// Returns true if the first packet of the stream does not need libavcodec for the reason for which the last packet did.
+    pub(super) fn contradicts(&self, index: &VideoIndex, first: &[u8]) -> bool {
+        let read = || {
+            let mut first_packet = Self::open(index, &self.limits)?;
+            let units = first_packet.framing.split(first).map_err(damaged)?;
+            units.iter().try_for_each(|unit| first_packet.parameter_set(unit))?;
+            Ok::<_, VideoError>(first_packet)
+        };
+        read().is_ok_and(|first| {
+            let has_frames_only = first.stream.sps.values().all(|sps| sps.has_frames_only);
+            first.kind.is_some() && (self.kind.is_none() || has_frames_only)
+        })
+    }
+
     /// Returns true if the first picture since the last reset was an IDR picture.
     pub(super) fn began_with_idr(&self) -> bool {
         self.stream.began_with_idr == Some(true)
@@ -223,7 +250,13 @@ impl H264 {
                 return Err(unsupported!("H.264 with slice groups, which no decoder here reads"));
             }
             if pps.may_have_redundant_slices {
-                return Err(h264_needs_libavcodec(&"redundant slices"));
+                let sps = self.stream.sps.get(&pps.sps);
+                return Err(match sps.map(|sps| sps.profile) {
+                    Some(profile) if !WITH_REDUNDANT_SLICES.contains(&profile) => damaged(format!(
+                        "a picture parameter set of H.264 states redundant slices, which profile {profile} does not have"
+                    )),
+                    _ => h264_needs_libavcodec(&"redundant slices"),
+                });
             }
             self.stream.pps.insert(pps.id, pps);
         } else {
@@ -270,6 +303,13 @@ impl H264 {
                 Ok(())
             };
         };
+        if self.kind.is_some() {
+            return Err(damaged(format!(
+                "a sequence parameter set of H.264 contradicts those before: {reason} (profile {})",
+                sps.profile
+            )));
+        }
+        check_container(self.container, size)?;
         Err(h264_needs_libavcodec(&format_args!("{reason} (profile {})", sps.profile)))
     }
 
@@ -298,10 +338,11 @@ impl H264 {
             );
         }
         if header.is_field {
-            return Err(unsupported!(
-                "H.264 with field pictures (interlaced), which needs libavcodec"
-            )
-            .into());
+            if picture.is_some() {
+                return Err(damaged("a field within a picture of frames").into());
+            }
+            sps.size().map_or(Ok(()), |size| check_container(self.container, size))?;
+            return Err(h264_needs_libavcodec(&"field pictures (interlaced)").into());
         }
         let is_idr = unit.kind == kind::IDR_SLICE;
         match picture {
@@ -334,7 +375,7 @@ impl H264 {
                 let first = &picture.header;
                 if header.first_macroblock <= first.first_macroblock {
                     return Err(unsupported!(
-                        "a packet with two pictures or with slices out of order"
+                        "a packet with two pictures or with slices out of order, which libavcodec may decode"
                     )
                     .into());
                 }
@@ -372,6 +413,18 @@ impl H264 {
         };
         guarded(|| self.stream.decoder.decode_nal(&nal)).map(drop)
     }
+}
+
+/// Refuses the size of a damaged parameter set, which the container contradicts.
+fn check_container(container: [u32; 2], size: [u32; 2]) -> Result<(), VideoError> {
+    let mut sides = container.iter().zip(size).filter(|(side, _)| **side > 0);
+    if sides.all(|(side, found)| side.abs_diff(found) <= MAX_SIZE_DIFFERENCE) {
+        return Ok(());
+    }
+    let ([width, height], [expected_width, expected_height]) = (size, container);
+    Err(damaged(format!(
+        "a sequence parameter set of H.264 states {width}x{height} pixels, and the container {expected_width}x{expected_height}"
+    )))
 }
 
 /// Runs the decoder. Its errors and panics become errors of the packet.
