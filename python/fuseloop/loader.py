@@ -171,6 +171,9 @@ class DataMixture:
         return replace(self, changes=(*self.changes, (at["epoch"], at["position"], to)))
 
 
+_STOPPING = ("first_exhausted", "all_exhausted", "all_exhausted_without_replacement")
+
+
 def _weights(weights: Any) -> list[float]:
     """Returns the weights of a mixture at one time."""
     try:
@@ -188,6 +191,9 @@ def _mixture(mixture: DataMixture) -> tuple[Any, ...]:
         raise ConfigError("DataMixture: give either weights or a temperature")
     if mixture.samples is not None and mixture.stopping_strategy is not None:
         raise ConfigError("DataMixture: samples and stopping_strategy both say when an epoch ends: remove one of them")
+    if mixture.stopping_strategy not in (None, *_STOPPING):
+        known = ", ".join(map(repr, _STOPPING))
+        raise ConfigError(f"DataMixture: stopping_strategy is {mixture.stopping_strategy!r}, expected one of {known}")
     if mixture.unit not in ("epoch", "step"):
         raise ConfigError(f"DataMixture: unit is {mixture.unit!r}, expected 'epoch' or 'step'")
     points = []

@@ -277,6 +277,10 @@ def test_mixtures_have_exact_shares_and_take_other_weights_after_a_checkpoint(sa
         (fl.DataMixture(), "either weights or a temperature"),
         (fl.DataMixture([1, 1], samples=3, stopping_strategy="first_exhausted"), "remove one of them"),
         (fl.DataMixture({1: [1, 1]}), "expected some at 0"),
+        (fl.DataMixture({"0": [1, 1]}), "weights have the epoch '0', expected a number"),
+        (fl.DataMixture("70:30"), "weights are '70:30', expected numbers"),
+        (fl.DataMixture([[1], [1]]), "expected numbers, one for each dataset"),
+        (fl.DataMixture([1, 1], stopping_strategy="samples"), "'all_exhausted'"),  # type: ignore[arg-type]
         (fl.DataMixture([1, 1], unit="batch"), "unit is 'batch'"),  # type: ignore[arg-type]
         (fl.DataMixture([1, 1], stopping_strategy="never"), "stopping_strategy"),  # type: ignore[arg-type]
         (fl.DataMixture([1, 1, 1]), "3 weights for a dataset of 2 components"),

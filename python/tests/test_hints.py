@@ -240,6 +240,7 @@ def test_options_of_datasets_belong_to_the_function_that_opens_them(same_size, n
         ("indices", np.ones(3, bool), "indices=numpy.flatnonzero(mask)"),
         ("indices", [True, False], "indices=numpy.flatnonzero(mask)"),
         ("indices", 1000, "indices=range(1000)"),
+        ("process_cache", "1GiB", "fuseloop.ProcessCache('1GiB')"),
     ],
 )
 def test_settings_of_another_form_are_refused_with_the_right_one(same_size, setting, value, right):
