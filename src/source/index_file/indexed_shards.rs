@@ -13,7 +13,7 @@ use crate::source::shards::{MemberNames, PackedIndex, Shard, ShardIndex, Shards}
 use crate::source::{BoxError, Location};
 use crate::threads::ThreadsError;
 use crate::warnings::warn;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const MANY: usize = 1000;
 
 /// The shards of a dataset, with the positions of their samples.
+#[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "TFRecords need half of it"))]
 pub(in crate::source) struct IndexedShards {
     pub(in crate::source) shards: Shards,
     pub(in crate::source) indexes: Vec<PackedIndex>,
@@ -112,7 +113,8 @@ impl IndexedShards {
             let (index, is_open) = match load(shard, kind)? {
                 Some(index) => (index, false),
                 None => {
-                    if scans.fetch_add(1, Ordering::Relaxed) + 1 == MANY {
+                    let is_local = matches!(shard.location, Location::Path(_));
+                    if is_local && scans.fetch_add(1, Ordering::Relaxed) + 1 == MANY {
                         advise(&shards);
                     }
                     let Scanned { index, is_open } = scan(shard)?;
@@ -182,7 +184,7 @@ fn listed(
         Location::Url(_) => None,
     };
     // Most shards are in the folder of the shard before.
-    let mut folders = HashSet::new();
+    let mut folders = BTreeSet::new();
     let mut last = None;
     for folder in locations.iter().map(local).filter(Option::is_some) {
         if folder != last {

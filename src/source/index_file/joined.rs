@@ -437,31 +437,39 @@ pub(crate) fn read_joined(directory: &[u8], pages: &[u8], limits: &Limits) -> bo
     true
 }
 
-/// Returns the length of a directory, the directory and pages of a joined index of one shard, as [`read_joined`] takes them
-/// behind the length. A sample has members of these names and lengths.
-#[cfg(all(test, feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
-pub(crate) fn joined_of(is_tar: bool, samples: &[(String, Vec<(&str, u16)>)]) -> Vec<u8> {
+#[cfg(test)]
+pub(super) mod examples {
+    use super::*;
     use crate::source::shards::ShardIndex;
-    let (mut index, mut end) = (ShardIndex::default(), 0_u64);
-    for (key, members) in samples {
-        for (name, len) in members {
-            let start = if is_tar { end.next_multiple_of(512) + 512 } else { end + 16 };
-            end = start + u64::from(*len);
-            index.add(name, start..end).unwrap();
+
+    /// Returns the length of a directory, the directory and pages of a joined index of one shard, as [`read_joined`] takes them
+    /// behind the length. A sample has members of these names and lengths.
+    #[cfg_attr(
+        not(all(feature = "spec", feature = "tables", feature = "tar", feature = "write")),
+        allow(dead_code, reason = "the fuzz checks need all formats")
+    )]
+    pub(crate) fn joined_of(is_tar: bool, samples: &[(String, Vec<(&str, u16)>)]) -> Vec<u8> {
+        let (mut index, mut end) = (ShardIndex::default(), 0_u64);
+        for (key, members) in samples {
+            for (name, len) in members {
+                let start = if is_tar { end.next_multiple_of(512) + 512 } else { end + 16 };
+                end = start + u64::from(*len);
+                index.add(name, start..end).unwrap();
+            }
+            index.end(key.as_bytes()).unwrap();
         }
-        index.end(key.as_bytes()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let shard = Shard::held("a", &vec![0; end as usize]);
+        let kind = if is_tar { Kind::Tar } else { Kind::TfRecord };
+        let (index, names) = super::super::pack(&shard, kind, index).unwrap();
+        let mut writer = JoinedWriter::create(folder.path(), &Limits::DEFAULT).unwrap();
+        writer.add(&shard, (kind, index), &names).unwrap();
+        writer.finish().unwrap();
+        let bytes = std::fs::read(path_in(folder.path())).unwrap();
+        let (bytes, tail) = bytes.split_at(bytes.len() - TAIL as usize);
+        let offset = u64::from_le_bytes(*tail.first_chunk().unwrap()) as usize;
+        let (pages, directory) = bytes.split_at(offset);
+        let size = (directory.len() as u32).to_le_bytes();
+        [&size[..], directory, &pages[HEAD as usize..]].concat()
     }
-    let folder = tempfile::tempdir().unwrap();
-    let shard = Shard::held("a", &vec![0; end as usize]);
-    let kind = if is_tar { Kind::Tar } else { Kind::TfRecord };
-    let (index, names) = super::pack(&shard, kind, index).unwrap();
-    let mut writer = JoinedWriter::create(folder.path(), &Limits::DEFAULT).unwrap();
-    writer.add(&shard, (kind, index), &names).unwrap();
-    writer.finish().unwrap();
-    let bytes = std::fs::read(path_in(folder.path())).unwrap();
-    let (bytes, tail) = bytes.split_at(bytes.len() - TAIL as usize);
-    let offset = u64::from_le_bytes(*tail.first_chunk().unwrap()) as usize;
-    let (pages, directory) = bytes.split_at(offset);
-    let size = (directory.len() as u32).to_le_bytes();
-    [&size[..], directory, &pages[HEAD as usize..]].concat()
 }

@@ -33,7 +33,7 @@ mod table;
 pub(in crate::source) use indexed_shards::{IndexedShards, Scanned, pack};
 pub(in crate::source) use joined::JoinedWriter;
 #[cfg(all(test, feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
-pub(crate) use joined::joined_of;
+pub(crate) use joined::examples::joined_of;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
 pub(crate) use joined::read_joined;
 
@@ -54,9 +54,7 @@ const END: u64 = 64 << 10;
 /// The format of the shard that an index belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) enum Kind {
-    #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "tests alone use it"))]
     Tar = 1,
-    #[cfg_attr(not(feature = "tfrecord"), expect(dead_code, reason = "this build reads none"))]
     TfRecord = 2,
     #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "this build reads none"))]
     Parquet = 3,

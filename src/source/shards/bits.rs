@@ -117,9 +117,6 @@ pub(super) struct Column<'a> {
     least: u64,
 }
 
-/// The bytes that are looked at to read one value: at most 7 bits before it, and 64 of it.
-const WINDOW: usize = size_of::<u128>();
-
 impl<'a> Column<'a> {
     /// Takes a column of `count` values.
     pub(super) fn take(rest: &mut &'a [u8], count: usize) -> Option<Self> {
@@ -135,23 +132,27 @@ impl<'a> Column<'a> {
     }
 
     /// Returns a value. Beyond the column's count it may be any number.
+    #[inline]
     pub(super) fn get(&self, index: usize) -> u64 {
         if self.width == 0 {
             return self.least;
         }
         let bit = index.saturating_mul(self.width);
-        let rest = self.bits.get(bit / 8..).unwrap_or_default();
-        let window = match rest.first_chunk::<WINDOW>() {
-            Some(window) => u128::from_le_bytes(*window),
-            None => {
-                let mut window = [0; WINDOW];
-                window[..rest.len()].copy_from_slice(rest);
-                u128::from_le_bytes(window)
-            }
+        let (rest, shift) = (self.bits.get(bit / 8..).unwrap_or_default(), bit % 8);
+        let bits = match rest.first_chunk() {
+            Some(window) if shift + self.width <= 64 => u64::from_le_bytes(*window) >> shift,
+            _ => wide(rest, shift),
         };
-        let mask = u64::MAX >> (64 - self.width);
-        self.least.wrapping_add((window >> (bit % 8)) as u64 & mask)
+        self.least.wrapping_add(bits & (u64::MAX >> (64 - self.width)))
     }
+}
+
+/// Returns the 64 bits behind `shift` bits, with zeros beyond the end.
+fn wide(rest: &[u8], shift: usize) -> u64 {
+    let mut window = [0; size_of::<u128>()];
+    let count = rest.len().min(window.len());
+    window[..count].copy_from_slice(&rest[..count]);
+    (u128::from_le_bytes(window) >> shift) as u64
 }
 
 #[cfg(test)]

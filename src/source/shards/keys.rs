@@ -22,8 +22,14 @@ const MOST_DIGITS: usize = 18;
 
 /// Appends the keys of a block.
 pub(super) fn put_keys(keys: &[&[u8]], out: &mut Vec<u8>) {
+    let template = template(keys);
+    // A text takes two bytes at least.
+    if let Some(template) = template.as_ref().filter(|bytes| bytes.len() <= 2 * keys.len()) {
+        out.extend(template);
+        return;
+    }
     let texts = texts(keys);
-    match template(keys) {
+    match template {
         Some(template) if template.len() <= texts.len() => out.extend(template),
         _ => out.extend(texts),
     }
@@ -92,17 +98,19 @@ fn template(keys: &[&[u8]]) -> Option<Vec<u8>> {
     let mut digits: Vec<usize> = runs.iter().map(|run| run.len()).collect();
     let mut has_zeros = vec![false; runs.len()];
     for key in keys {
-        let (others, runs) = split(key)?;
-        if others != texts {
-            return None;
-        }
-        for (run, text) in runs.iter().enumerate() {
-            if text.len() != digits[run] {
+        let mut rest = *key;
+        for (run, text) in texts[..runs.len()].iter().enumerate() {
+            rest = rest.strip_prefix(*text)?;
+            let (number, tail) = number_at(rest)?;
+            let count = rest.len() - tail.len();
+            has_zeros[run] |= count > 1 && rest[0] == b'0';
+            if count != digits[run] {
                 digits[run] = 0;
             }
-            has_zeros[run] |= text.len() > 1 && text[0] == b'0';
-            numbers[run].push(std::str::from_utf8(text).ok()?.parse::<u64>().ok()?);
+            numbers[run].push(number);
+            rest = tail;
         }
+        (Some(&rest) == texts.last()).then_some(())?;
     }
     // Numbers of several lengths have no zeros in front of them.
     if digits.iter().zip(&has_zeros).any(|(digits, has_zeros)| *digits == 0 && *has_zeros) {
@@ -127,8 +135,21 @@ fn template(keys: &[&[u8]]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Returns the number of the digits that a text begins with, and what follows them; `None` if there are none, or too many.
+fn number_at(text: &[u8]) -> Option<(u64, &[u8])> {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if count == 0 || count > MOST_DIGITS {
+        return None;
+    }
+    let (digits, rest) = text.split_at(count);
+    Some((digits.iter().fold(0, |number, digit| 10 * number + u64::from(digit - b'0')), rest))
+}
+
+/// The texts of a key, and its runs of digits, of which one is behind each text but the last.
+type Split<'a> = (Vec<&'a [u8]>, Vec<&'a [u8]>);
+
 /// Splits a key into its runs of digits and the texts before, between and behind them.
-fn split(key: &[u8]) -> Option<(Vec<&[u8]>, Vec<&[u8]>)> {
+fn split(key: &[u8]) -> Option<Split<'_>> {
     let (mut texts, mut runs, mut rest) = (vec![], vec![], key);
     loop {
         let text = rest.iter().take_while(|byte| !byte.is_ascii_digit()).count();

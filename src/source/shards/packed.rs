@@ -527,26 +527,31 @@ fn put_block(
     layout: MemberLayout,
     out: &mut Vec<u8>,
 ) -> Option<()> {
-    let (mut names, mut known) = (vec![], HashMap::new());
-    let (mut lists, mut known_lists) = (vec![], HashMap::new());
-    let (mut numbers, mut lengths) = (vec![], vec![]);
+    let mut names = vec![];
+    // The column of each name of the shard.
+    let mut columns = vec![usize::MAX; index.names().len()];
+    let (mut lists, mut known) = (Vec::<Vec<usize>>::new(), HashMap::new());
+    let (mut numbers, mut lengths, mut list) = (Vec::<u64>::new(), Vec::<Vec<u64>>::new(), vec![]);
     for sample in samples.clone() {
-        let mut list = vec![];
+        list.clear();
         for member in index.members(sample) {
-            let column = *known.entry(member.name).or_insert_with(|| {
+            let column = &mut columns[usize::from(member.name)];
+            if *column == usize::MAX {
+                *column = names.len();
                 names.push(member.name);
                 lengths.push(vec![]);
-                names.len() - 1
-            });
-            lengths[column].push(member.len);
-            list.push(column);
+            }
+            lengths[*column].push(member.len);
+            list.push(*column);
         }
-        let next = lists.len();
-        let number = *known_lists.entry(list).or_insert_with_key(|list| {
-            lists.push(list.clone());
-            next
-        });
-        numbers.push(number as u64);
+        // Most samples have the list of the one before.
+        let last = numbers.last().copied().filter(|last| lists[*last as usize] == list);
+        numbers.push(last.unwrap_or_else(|| {
+            *known.entry(list.clone()).or_insert_with(|| {
+                lists.push(list.clone());
+                lists.len() as u64 - 1
+            })
+        }));
     }
     put_varint(names.len() as u64, out);
     names.iter().for_each(|name| put_varint((*name).into(), out));
@@ -661,7 +666,7 @@ mod tests {
                     let members = names
                         .iter()
                         .enumerate()
-                        .filter(|(at, _)| random(n * 5 + *at as u64) % 3 > 0);
+                        .filter(|(at, _)| !random(n * 5 + *at as u64).is_multiple_of(3));
                     (
                         format!("{:x}", random(n)),
                         members.map(|(at, name)| (*name, random(n + at as u64) % 3000)).collect(),
