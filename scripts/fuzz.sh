@@ -108,6 +108,11 @@ seed() {
         # A table of 33 bytes: one video, the name, the length, the time and 36 bytes of its index.
         printf '\041\0\0\0\001\0\0\0\0\0\0\0\001\0\0\0a\100\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\044\0\0\0%036d' 0 >"$corpus/one"
         ;;
+    joined_index)
+        # A directory of 26 bytes with one shard of two samples, and 27 bytes of its pages.
+        printf '\032\0\0\0\001\003jpg\001\001a\001\200\040\0\0\0\0\002\0\0\0\0\033\001\0\0\003\0' >"$corpus/one"
+        printf '\027\0\0\0\0\0\0\0\001\0\0\0\011\0\0\0\006\0\001\001k\0\001\001\0\0\002' >>"$corpus/one"
+        ;;
     yolo) printf '0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.5 0.1 0.5 0.5\n\0names: [a, b]\n' >"$corpus/labels.txt" ;;
     folder)
         printf 'path,label,x\na/1.jpg,dog,1\n"b,2.png",cat,2.5\n' >"$corpus/table.csv"

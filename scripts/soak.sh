@@ -110,8 +110,8 @@ step tests moments "16,000 moments for each of 7 ways to read and 4 changes of t
     run_tests --test hostile changing::
 step tests jpegs "over 1,000 JPEGs, 16 cuts and 100 changed bytes each; 300 windows; 20,000 JPEGs of noise, also as bit planes; 6,000 at smaller scales" \
     run_tests --test hostile --test jpeg -- jpeg:: windows:: core:: parts:: planes:: scaled:: scans::
-step tests archives "100,000 archives read as the tar crate reads them" \
-    run_tests --lib tar::tests::second
+step tests archives "100,000 archives read as the tar crate reads them; 100,000 shards of one index" \
+    run_tests --lib -- tar::tests::joined tar::tests::second
 step tests caches "200 epochs over a cache in flat memory" \
     run_tests --test loader cache::
 step tests kills "1,000 writers and 1,000 converters killed; 1,000 datasets" \

@@ -29,6 +29,7 @@
 //! | [`lerobot`]    | LeRobot's `info.json` and, after a NUL, a Parquet file of its episodes | |
 //! | [`clip_store`] | rows of a clip store: the number of a video and a time, each |     |
 //! | [`saved_videos`] | a table of saved indexes of videos, and the indexes | both are    |
+//! | [`joined_index`] | the directory of a joined index, and its pages | of blocks, both |
 //! | [`hub`]        | a header `Link` of the Hugging Face Hub and, after a NUL, a page of files | |
 //! | [`arrow`]      | buffers of columns of Arrow            |                        |
 //! | [`spec_toml`]  | a pipeline file                        |                        |
@@ -50,6 +51,7 @@ use crate::sample::{Epoch, Limits, SampleId};
 #[cfg(all(feature = "parquet", feature = "video"))]
 use crate::source::files_of_episodes;
 use crate::source::hub_api;
+use crate::source::index_file::read_joined;
 use crate::source::open::open_dataset;
 #[cfg(feature = "video")]
 use crate::source::saved_videos::read_saved_videos;
@@ -768,6 +770,15 @@ pub fn saved_videos(bytes: &[u8]) -> bool {
     }
 }
 
+/// A joined index is read or refused, and its samples lie within their shards. The first 4 bytes are the length of its
+/// directory, which follows; then come the pages. All checksums are put right.
+pub fn joined_index(bytes: &[u8]) -> bool {
+    let Some((size, rest)) = bytes.split_first_chunk() else { return false };
+    let size = (u32::from_le_bytes(*size) as usize).min(rest.len());
+    let (directory, pages) = rest.split_at(size);
+    read_joined(directory, pages, &Limits::SMALL)
+}
+
 /// Answers of the Hugging Face Hub of any bytes are read or refused. Paths of files stay inside of their dataset, and the
 /// next page is on the same server.
 pub fn hub(bytes: &[u8]) -> bool {
@@ -1148,6 +1159,17 @@ mod tests {
     fn saved_videos_hold() {
         assert_refuses(saved_videos);
         assert_holds("saved_videos", generate::saved_videos(), None, saved_videos);
+    }
+
+    #[test]
+    fn joined_index_holds() {
+        assert_refuses(joined_index);
+        // The first input of `scripts/fuzz.sh`.
+        let directory =
+            b"\x1a\0\0\0\x01\x03jpg\x01\x01a\x01\x80\x20\0\0\0\0\x02\0\0\0\0\x1b\x01\0\0\x03\0";
+        let pages = b"\x17\0\0\0\0\0\0\0\x01\0\0\0\x09\0\0\0\x06\0\x01\x01k\0\x01\x01\0\0\x02";
+        assert!(joined_index(&[&directory[..], pages].concat()));
+        assert_holds("joined_index", generate::joined_index(), None, joined_index);
     }
 
     #[test]

@@ -124,7 +124,7 @@ pub mod source {
     pub use crate::source::file_format::MDS_INDEX;
     pub use crate::source::folder::{Ignored, LinkCounts};
     #[cfg(any(feature = "tar", feature = "tfrecord"))]
-    pub use crate::source::index_shards::index_until;
+    pub use crate::source::index_shards::{index_until, join_until};
     pub use crate::source::object_fields::{KeypointLayout, ObjectField, ObjectFields};
     pub use crate::source::open::{
         has_labels_apart, is_annotated, is_fixed_length, is_parquet, open_dataset, open_shards,

@@ -8,7 +8,7 @@ use super::problem::Problem;
 use fuseloop::internals::info::folder_text;
 use fuseloop::internals::source::Escaped;
 use fuseloop::internals::source::{is_annotated, is_fixed_length, is_parquet, saved_listing};
-use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards};
+use fuseloop::source::{Dataset, Folder, IndexReport, Source as _, index_shards, join_index};
 use std::path::{Path, PathBuf};
 
 /// Index tar, TFRecord and Parquet files, folders or videos for faster opening
@@ -16,17 +16,22 @@ use std::path::{Path, PathBuf};
 /// Writes NAME.fidx next to each shard (.NAME.fidx for Parquet), or FOLDER.fidx next to the folder, and
 /// FOLDER.videos.fidx with the packets and times of its video files. Without an index, every start
 /// reads the headers of all samples of the shards; of Parquet files, the first read of a row group finds
-/// its images. A stale index is an error, a stale listing or index of a video is ignored; rerun to update it.
+/// its images. With `--join`, one file in the folder of the shards, joined.fidx, indexes all of them, and shards are
+/// opened when they are read. A stale index is an error, a stale listing or index of a video is ignored; rerun to update it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   fuseloop index 'train-{000..255}.tar'
   fuseloop index 'data/*.tfrecord'
+  fuseloop index --join 'train-{00000..99999}.tar'   # one index for all shards
   fuseloop index org-folder              # Parquet files in the Hub's layout
   fuseloop index imagenet/train          # 1.28 million names, listed once
   fuseloop index clips                   # video files: their packets and times")]
 pub(super) struct Args {
     /// Shards, by braces, `::` and `*`, or a folder of images, audio or video files. A .beton file and a table need no index.
     dataset: PathBuf,
+    /// Write one index for all tar or TFRecord shards of a folder.
+    #[arg(long)]
+    join: bool,
     #[command(flatten)]
     folder: InFolder,
 }
@@ -39,15 +44,26 @@ pub(super) fn run(args: &Args) -> Result<(), Problem> {
     if is_annotated(&dataset) {
         return Err(Problem::Annotated { path: dataset });
     }
+    if args.join && (dataset.is_dir() || is_parquet(&dataset)) {
+        let name = dataset.display().to_string();
+        return Err(Problem::Refused {
+            message: format!("{}: `--join` is for tar and TFRecord shards", Escaped(&name)),
+            help: "leave `--join` out, or name shards, such as 'data/train-*.tar'",
+        });
+    }
     let text = if dataset.is_dir() && !is_parquet(&dataset) {
         index_folder(&dataset, &folder)?
     } else {
         let name = dataset.to_string_lossy();
         let bar = bar(0, "{wide_bar} {human_pos}/{human_len} shards, {eta} left");
-        let indexed = index_shards(&name, &|done, of| {
+        let progress = |done, of| {
             bar.set_length(of as u64);
             bar.set_position(done as u64);
-        });
+        };
+        let indexed = match args.join {
+            true => join_index(&name, &progress),
+            false => index_shards(&name, &progress),
+        };
         bar.finish_and_clear();
         let IndexReport { shards, samples, bytes: size } = indexed?;
         let samples = counted(samples, "sample");

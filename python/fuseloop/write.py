@@ -796,10 +796,23 @@ def recut(
 
 
 def index(
-    name: _PathLike, *, links: Literal["follow", "within", "refuse"] = "follow", progress: Progress = "auto"
+    name: _PathLike,
+    *,
+    join: bool = False,
+    links: Literal["follow", "within", "refuse"] = "follow",
+    progress: Progress = "auto",
 ) -> IndexReport:
     """Writes an index next to each shard that ``name`` stands for, or the listing of a folder, so that they open
     faster. Of a folder of video files it also writes ``FOLDER.videos.fidx``, with the packets and times of each file, which
-    loaders use as long as a file has the same length and time of change."""
+    loaders use as long as a file has the same length and time of change.
+
+    With ``join``, one file in the folder of the tar or TFRecord shards, ``joined.fidx``, indexes all of them. Opening them
+    reads a few dozen bytes a shard; positions of samples are read when they are needed, and shards are opened when they are
+    read:
+
+    >>> index("train-{00000..99999}.tar", join=True).shards  # doctest: +SKIP
+    100000"""
+    if join and os.path.isdir(_path("name", name)):
+        raise ConfigError(f'"{name}" is a folder: join=True is for tar and TFRecord shards')
     with _Shown(progress, "shards") as shown:
-        return _report(IndexReport, _fuseloop.index(_path("name", name), links, shown))
+        return _report(IndexReport, _fuseloop.index(_path("name", name), links, join, shown))

@@ -11,7 +11,7 @@ use crate::errors;
 use crate::rows;
 use crate::settings::{self, get, word};
 use crate::task::{STEP, Task};
-use fuseloop::internals::source::{index_until, save_video_indexes, saved_listing};
+use fuseloop::internals::source::{index_until, join_until, save_video_indexes, saved_listing};
 use fuseloop::internals::write::{convert_any, name_classes};
 use fuseloop::recut::Tile;
 use fuseloop::source::{
@@ -521,12 +521,13 @@ pub(crate) fn recut<'py>(
     Ok(found)
 }
 
-/// Writes indexes beside shards, or the listing of a folder.
+/// Writes indexes beside shards, one for all of them (`join`), or the listing of a folder.
 #[pyfunction]
 pub(crate) fn index<'py>(
     py: Python<'py>,
     name: PathBuf,
     link_word: &str,
+    join: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let call = Call::new();
@@ -563,7 +564,10 @@ pub(crate) fn index<'py>(
             counts.done.fetch_max(done as u64, Ordering::Relaxed);
             counts.total.store(of as u64, Ordering::Relaxed);
         };
-        index_until(&spec, &cancel, &tell)
+        match join {
+            true => join_until(&spec, &cancel, &tell),
+            false => index_until(&spec, &cancel, &tell),
+        }
     };
     let report = call.run(py, progress, work)?;
     found.set_item("samples", report.samples)?;

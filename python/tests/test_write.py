@@ -474,6 +474,14 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     assert (report.samples, report.files, report.resumed) == (24, 2, 0)
     assert index(f"{tmp_path}/x-{{000..001}}.tar", progress=None).shards == 2
     assert (tmp_path / "x-000.tar.fidx").exists()
+    shards = f"{tmp_path}/x-{{000..001}}.tar"
+    separate = fl.Dataset.open(shards).fingerprint
+    joined = index(shards, join=True, progress=None)
+    size = (tmp_path / "joined.fidx").stat().st_size
+    assert (joined.shards, joined.samples, joined.bytes) == (2, 24, size)
+    assert fl.Dataset.open(shards).fingerprint == separate
+    with pytest.raises(fl.ConfigError, match="join=True is for tar"):
+        index(photos, join=True)
     with pytest.raises(FileExistsError):
         convert(photos, tmp_path / "x-{000}.tar", shards=2, progress=None)
     convert(f"{tmp_path}/x-{{000..001}}.tar", tmp_path / "x.beton", image=Image(write_mode="jpg"), progress=None)

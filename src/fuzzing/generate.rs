@@ -10,6 +10,7 @@ use crate::source::beton::{Allocation, Cell, Header, ImageCell, RowLayout};
 use crate::source::example::{
     BytesList, Example, ExampleFeature, Features, FloatList, Int64List, Kind,
 };
+use crate::source::index_file::joined_of;
 use crate::source::{FieldKind, FieldSpec, ImageMode, masked_crc32c};
 use arbitrary::{Result, Unstructured};
 use fuseloop_ops::internals::registry::{ParamDefault, registry};
@@ -275,6 +276,35 @@ pub(super) fn saved_videos() -> InputGenerator {
             Ok([&(table.len() as u32).to_le_bytes()[..], &table, &indexes].concat())
         },
         40,
+    )
+}
+
+/// Returns a generator of a joined index: the length of its directory, the directory, and its pages.
+pub(super) fn joined_index() -> InputGenerator {
+    mutating(
+        vec![],
+        |u| {
+            let is_tar = u.arbitrary()?;
+            let (count, is_counting): (u8, bool) = (u.int_in_range(0..=140)?, u.arbitrary()?);
+            let mut samples = vec![];
+            for n in 0..count {
+                let key = if is_counting {
+                    format!("a/{n:04}")
+                } else {
+                    format!("{:x}", u.arbitrary::<u32>()?)
+                };
+                let names = ["jpg", "cls", "x.npy"];
+                let mut members = vec![];
+                for name in &names[..if is_tar { names.len() } else { 1 }] {
+                    if u.ratio(7, 8)? {
+                        members.push((*name, u.int_in_range(0..=1000)?));
+                    }
+                }
+                samples.push((key, members));
+            }
+            Ok(joined_of(is_tar, &samples))
+        },
+        60,
     )
 }
 

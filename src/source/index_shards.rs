@@ -1,24 +1,22 @@
-//! Writes an index file beside each shard of a dataset, for `fuseloop index`.
+//! Writes an index file beside each shard of a dataset, or one for the shards in a folder, for `fuseloop index`.
 
-use super::BoxError;
-#[cfg(feature = "parquet")]
-use super::Location;
 #[cfg(not(all(feature = "tar", feature = "tfrecord")))]
 use super::feature::NeedsFeature;
 use super::file_format::FileFormat;
-use super::index_file::{Kind, save, table_of};
+use super::index_file::{JoinedWriter, Kind, pack, save, table_of};
 #[cfg(feature = "parquet")]
 use super::parquet;
-use super::shards::{Shard, Shards};
+use super::shards::{PackedIndex, Shard, ShardIndex, Shards};
 #[cfg(feature = "tar")]
 use super::tar;
 #[cfg(feature = "tfrecord")]
 use super::tfrecord;
+use super::{BoxError, Location};
 use crate::cancel::CancelFlag;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, fail};
 use crate::parallel;
 use crate::sample::Limits;
-#[cfg(feature = "parquet")]
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -76,10 +74,12 @@ pub fn index_until(
     let shards = shards(spec)?;
     let (done, of) = (AtomicUsize::new(0), shards.all().len());
     let one = |shard: &Shard| -> Result<(u64, u64), BoxError> {
-        if cancel.is_cancelled() {
-            return Err(Error::boxed("indexing was cancelled".into(), ErrorKind::Cancelled).into());
-        }
-        let (kind, table, samples) = scan(shard)?;
+        check(cancel)?;
+        let (kind, table, samples) = match find(shard)? {
+            Found::Samples(kind, index) => (kind, table_of(&index), index.len() as u64),
+            #[cfg(feature = "parquet")]
+            Found::Table(table, samples) => (Kind::Parquet, table, samples),
+        };
         let bytes = save(shard, kind, &table)?;
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
         Ok((samples, bytes))
@@ -94,6 +94,91 @@ pub fn index_until(
     Ok(report)
 }
 
+/// The shards whose indexes are in memory at a time.
+const AT_ONCE: usize = 256;
+
+/// Writes the index of all shards that a text names into one file, `joined.fidx`, in the folder of the shards; of shards in
+/// several folders, one in each. Shards that an existing file lists too stay in it, if they are there and as long as they
+/// were. Calls `progress` as [`index_shards`] does.
+///
+/// [`Tar`](super::Tar) and [`TfRecords`](super::TfRecords) look for the file once for each folder. They open the shards that it
+/// lists when they read them, and read the positions of samples when they need them: opening 100,000 shards takes as long as
+/// reading a few megabytes. A shard that was replaced or has another length is an error when it is read.
+///
+/// ```no_run
+/// use fuseloop::source::join_index;
+/// let report = join_index("train-{00000..99999}.tar", &|done, of| println!("{done} of {of}"))?;
+/// println!("{} bytes a sample", report.bytes / report.samples);
+/// # Ok::<(), fuseloop::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Fails with the name of the first shard that is damaged, compressed or remote, or is a Parquet file, or if a file can't be
+/// written. An existing file stays as it was.
+pub fn join_index(
+    spec: &str,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<IndexReport, Error> {
+    join_until(spec, &CancelFlag::default(), progress)
+}
+
+/// [`join_index`], which a flag ends before the next shard.
+pub fn join_until(
+    spec: &str,
+    cancel: &CancelFlag,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<IndexReport, Error> {
+    let shards = shards(spec)?;
+    let mut folders: BTreeMap<&Path, BTreeMap<&str, &Shard>> = BTreeMap::new();
+    for shard in shards.all() {
+        let Location::Path(path) = &shard.location else {
+            return Err(fail!(
+                Unsupported,
+                "a joined index can only be written next to local files"
+            )
+            .at(&shard.location));
+        };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        folders.entry(folder).or_default().insert(shard.location.file_name(), shard);
+    }
+    let (done, of) = (AtomicUsize::new(0), folders.values().map(BTreeMap::len).sum());
+    let one = |shard: &&Shard| -> Result<(Kind, PackedIndex, Vec<String>), BoxError> {
+        check(cancel)?;
+        let found = match find(shard)? {
+            Found::Samples(kind, index) => {
+                let (index, names) = pack(shard, kind, index)?;
+                Ok((kind, index, names))
+            }
+            #[cfg(feature = "parquet")]
+            Found::Table(..) => Err(fail!(
+                Unsupported,
+                "each Parquet file has an index of its own: run `fuseloop index` without `--join`"
+            )
+            .at(&shard.location)
+            .into()),
+        };
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, of);
+        found
+    };
+    let mut report = IndexReport::default();
+    for (folder, shards) in folders {
+        let shards: Vec<&Shard> = shards.into_values().collect();
+        let mut writer = JoinedWriter::create(folder, &Limits::DEFAULT)?;
+        for some in shards.chunks(AT_ONCE) {
+            for (found, shard) in parallel::map(some, one)?.into_iter().zip(some) {
+                let found = found.map_err(|error| Error::boxed(error, ErrorKind::Format))?;
+                let (kind, index, names) = found;
+                report.shards += 1;
+                report.samples += index.len() as u64;
+                writer.add(shard, (kind, index), &names)?;
+            }
+        }
+        report.bytes += writer.finish()?;
+    }
+    Ok(report)
+}
+
 /// Opens the shards that a text names, or the Parquet files in a folder, of all splits.
 fn shards(spec: &str) -> Result<Shards, Error> {
     #[cfg(feature = "parquet")]
@@ -104,19 +189,35 @@ fn shards(spec: &str) -> Result<Shards, Error> {
     Shards::open(spec)
 }
 
-/// Finds the samples of a shard. The shard's name tells its format. Returns the table of its index, and the number of
-/// samples.
-fn scan(shard: &Shard) -> Result<(Kind, Vec<u8>, u64), BoxError> {
+/// Returns an error if indexing was cancelled.
+fn check(cancel: &CancelFlag) -> Result<(), BoxError> {
+    if cancel.is_cancelled() {
+        return Err(Error::boxed("indexing was cancelled".into(), ErrorKind::Cancelled).into());
+    }
+    Ok(())
+}
+
+/// What was found in a shard.
+enum Found {
+    /// The positions of the samples.
+    Samples(Kind, ShardIndex),
+    /// The table of the index of a Parquet file, and its number of samples.
+    #[cfg(feature = "parquet")]
+    Table(Vec<u8>, u64),
+}
+
+/// Finds the samples of a shard. The shard's name tells its format.
+fn find(shard: &Shard) -> Result<Found, BoxError> {
     match FileFormat::of_name(shard.location.file_name()) {
         #[cfg(feature = "parquet")]
         FileFormat::Parquet => {
             let (table, samples) = parquet::scan(shard, &Limits::DEFAULT)?;
-            Ok((Kind::Parquet, table, samples))
+            Ok(Found::Table(table, samples))
         }
         #[cfg(feature = "tfrecord")]
         FileFormat::TfRecords => {
             let index = tfrecord::scan(shard, &Limits::DEFAULT)?;
-            Ok((Kind::TfRecord, table_of(&index), index.len() as u64))
+            Ok(Found::Samples(Kind::TfRecord, index))
         }
         #[cfg(not(feature = "tfrecord"))]
         FileFormat::TfRecords => {
@@ -135,7 +236,7 @@ fn scan(shard: &Shard) -> Result<(Kind, Vec<u8>, u64), BoxError> {
             if scanned.is_open {
                 tar::warn_of_open(std::iter::once(&shard.location));
             }
-            Ok((Kind::Tar, table_of(&scanned.index), scanned.index.len() as u64))
+            Ok(Found::Samples(Kind::Tar, scanned.index))
         }
         #[cfg(not(feature = "tar"))]
         _ => {

@@ -54,7 +54,7 @@ mod image_size;
 mod image_stats;
 mod in_memory;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-mod index_file;
+pub(crate) mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(crate) mod index_shards;
 pub(crate) mod jpeg_file;
@@ -166,7 +166,7 @@ pub(crate) use image_size::stored_size;
 pub use image_stats::ImageStats;
 pub use in_memory::{Column, InMemory};
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
-pub use index_shards::{IndexReport, index_shards};
+pub use index_shards::{IndexReport, index_shards, join_index};
 #[cfg(all(feature = "parquet", feature = "video"))]
 pub(crate) use lerobot::files_of_episodes;
 #[cfg(all(feature = "parquet", feature = "video"))]

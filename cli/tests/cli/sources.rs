@@ -129,6 +129,40 @@ fn every_kind_of_dataset_gives_the_same_batches() {
 }
 
 #[test]
+fn a_joined_index_gives_the_same_batches_and_verify_finds_a_shard_that_was_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    photos(dir);
+    stdout_of(dir, &["convert", "photos", "s-{000}.tar", "--max-samples", "9"]);
+    stdout_of(dir, &["convert", "photos", "t-{00}-of-{N}.tfrecord", "--shards", "2"]);
+    let names = ["s-{000..002}.tar", "t-*-of-02.tfrecord"];
+    let scanned = names.map(|name| {
+        let builder = opened(dir, name);
+        (builder.source().facts().fingerprint, epoch(builder, Order::Random, 2))
+    });
+    for name in names {
+        let text = stdout_of(dir, &["index", "--join", name]);
+        assert!(text.contains("23 samples, indexed in"), "{text}");
+    }
+    assert!(!dir.join("s-000.tar.fidx").exists() && dir.join("joined.fidx").exists());
+    for (name, scanned) in names.into_iter().zip(&scanned) {
+        let builder = opened(dir, name);
+        let print = builder.source().facts().fingerprint;
+        assert!(*scanned == (print, epoch(builder, Order::Random, 2)), "{name}");
+        assert!(stdout_of(dir, &["verify", name]).contains("no damage found"));
+    }
+    // A shard of another call with the same length.
+    let mut shard = fs::read(dir.join("s-001.tar")).unwrap();
+    shard[513] ^= 1;
+    fs::write(dir.join("s-001.tar"), shard).unwrap();
+    let output = fuseloop(dir, &["verify", names[0]]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && text.contains("belongs to another file"), "{text}");
+    let (code, errors) = refused(dir, &["index", "--join", "photos"]);
+    assert!(code == 1 && errors.contains("`--join` is for tar and TFRecord shards"), "{errors}");
+}
+
+#[test]
 fn compressed_shards_give_the_batches_of_plain_ones_in_sequence() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -12,7 +12,7 @@ use fuseloop::source::stream::Interleave;
 use fuseloop::source::{
     Beton, BoxError, FieldKind, FieldSpec, Folder, FolderOptions, Generator, OpenOptions,
     OwnedValue, ProcessCache, RunPlan, Source, Stream, Tar, TarOptions, TfOptions, TfRecords,
-    Upcoming, index_shards,
+    Upcoming, index_shards, join_index,
 };
 use fuseloop::verify::{VerifyOptions, verify};
 use fuseloop::write::{FieldValue, ImageInput, WriteMode, WriteOptions, convert, write_iter};
@@ -228,6 +228,7 @@ fn child_without_threads() {
     assert_no_threads(Tar::open(&path("a-{0..1}.tar"), &TarOptions::default()));
     assert_no_threads(TfRecords::open(&path("a-{0..1}.tfrecord"), &TfOptions::default()));
     assert_no_threads(index_shards(&path("a-{0..1}.tar"), &|_, _| {}));
+    assert_no_threads(join_index(&path("a-{0..1}.tar"), &|_, _| {}));
     assert_no_threads(verify(&beton(), &VerifyOptions::default(), &|_| {}));
     let paged = PagedBeton::new(beton(), ProcessCache::default());
     assert_no_threads(Source::begin(Arc::new(paged), &run()));

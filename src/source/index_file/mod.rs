@@ -1,5 +1,11 @@
 //! Index files: the positions of a shard's samples, stored beside the shard as `NAME.fidx`, of a
-//! Parquet file as `.NAME.fidx`.
+//! Parquet file as `.NAME.fidx`, or for all shards in a folder as `joined.fidx` ([`joined`]).
+//!
+//! ```text
+//! joined.fidx lists the shard ─────────── its index is read where it lies, the shard when it is read first
+//! else NAME.fidx ─ load ─┐
+//! else the shard ─ scan ─┴▶ ShardIndex ─▶ PackedIndex
+//! ```
 //!
 //! | offset | size | field   |                                                           |
 //! |-------:|-----:|---------|-----------------------------------------------------------|
@@ -15,13 +21,26 @@
 //! refused. A shard that was changed in its middle only, byte for byte, is not recognized as another
 //! shard: its samples are still at the same positions.
 //!
-//! An index is read wherever there is one, but only [`index_shards`](fn@super::index_shards) writes it.
+//! An index is read wherever there is one, but only [`index_shards`](fn@super::index_shards) and
+//! [`join_index`](fn@super::join_index) write one.
 //! The file appears whole or not at all.
 
+mod indexed_shards;
+mod joined;
+mod listed_file;
 mod table;
 
-use super::shards::{Shard, ShardIndex};
+pub(in crate::source) use indexed_shards::{IndexedShards, Scanned, pack};
+pub(in crate::source) use joined::JoinedWriter;
+#[cfg(all(test, feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+pub(crate) use joined::examples::joined_of;
+#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
+pub(crate) use joined::read_joined;
+
+use super::file::FileBytes;
+use super::shards::{MemberLayout, Shard, ShardIndex};
 use super::{BoxError, Location, atomic_file};
+use crate::error::Error;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -35,12 +54,21 @@ const END: u64 = 64 << 10;
 /// The format of the shard that an index belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) enum Kind {
-    #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "tests alone use it"))]
     Tar = 1,
-    #[cfg_attr(not(feature = "tfrecord"), expect(dead_code, reason = "this build reads none"))]
     TfRecord = 2,
     #[cfg_attr(not(feature = "parquet"), expect(dead_code, reason = "this build reads none"))]
     Parquet = 3,
+}
+
+impl Kind {
+    /// Returns how members follow each other in a shard; `None` for Parquet files.
+    fn layout(self) -> Option<MemberLayout> {
+        match self {
+            Self::Tar => Some(MemberLayout::Tar),
+            Self::TfRecord => Some(MemberLayout::TfRecord),
+            Self::Parquet => None,
+        }
+    }
 }
 
 /// Reads the index beside a shard; `None` if there is none.
@@ -105,8 +133,7 @@ pub(in crate::source) fn save(shard: &Shard, kind: Kind, table: &[u8]) -> Result
 
 /// Returns a checksum of an index's content: the same for an index that was loaded and for one that a
 /// scan built.
-#[cfg(feature = "tar")]
-pub(in crate::source) fn digest(index: &ShardIndex) -> u32 {
+fn digest(index: &ShardIndex) -> u32 {
     crc32c::crc32c(&table_of(index))
 }
 
@@ -128,7 +155,7 @@ fn encode(shard: &Shard, kind: Kind, table: &[u8]) -> Result<Vec<u8>, BoxError> 
     bytes.extend(VERSION.to_le_bytes());
     bytes.extend((kind as u32).to_le_bytes());
     bytes.extend(shard.bytes.len().to_le_bytes());
-    bytes.extend(ends(shard)?.to_le_bytes());
+    bytes.extend(shard_ends(shard)?.to_le_bytes());
     bytes.extend(table);
     let sum = crc32c::crc32c(&bytes);
     bytes.extend(sum.to_le_bytes());
@@ -156,7 +183,7 @@ fn opened<T>(
     let len = u64::from(word(16)) | u64::from(word(20)) << 32;
     let is_ours = word(12) == kind as u32
         && len == shard.bytes.len()
-        && word(24) == ends(shard).map_err(|error| error.to_string())?;
+        && word(24) == shard_ends(shard).map_err(|error| error.to_string())?;
     if !is_ours {
         return Err("the index belongs to another file: run `fuseloop index` again".to_owned());
     }
@@ -164,10 +191,15 @@ fn opened<T>(
 }
 
 /// Returns the checksum of a shard's two ends.
-fn ends(shard: &Shard) -> Result<u32, BoxError> {
-    let (len, mut buffer) = (shard.bytes.len(), vec![]);
-    let head = crc32c::crc32c(shard.get(&(0..len.min(END)), &mut buffer)?);
-    let tail = shard.get(&(len.saturating_sub(END)..len), &mut buffer)?;
+fn shard_ends(shard: &Shard) -> Result<u32, BoxError> {
+    ends(&shard.bytes).map_err(|error| format!("{}: {error}", shard.location).into())
+}
+
+/// Returns the checksum of the two ends of a file.
+fn ends(bytes: &FileBytes) -> Result<u32, Error> {
+    let (len, mut buffer) = (bytes.len(), vec![]);
+    let head = crc32c::crc32c(bytes.get(0, len.min(END), &mut buffer)?);
+    let tail = bytes.get(len.saturating_sub(END), len.min(END), &mut buffer)?;
     Ok(crc32c::crc32c_append(head, tail))
 }
 

@@ -6,7 +6,8 @@
 //! name:      ext of a tar member ("jpg"), "" for the only member of a TFRecord: names[member.name]
 //! ```
 //!
-//! The index needs about 20 bytes for each member, and 8 bytes and the key for each sample.
+//! The index needs about 20 bytes for each member, and 8 bytes and the key for each sample: it is built when a shard is
+//! scanned or its index file is read, and packed ([`PackedIndex`](super::PackedIndex)) for the dataset.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -82,9 +83,9 @@ impl ShardIndex {
         &self.names
     }
 
-    /// Returns the number of a name.
-    pub(in crate::source) fn name(&self, name: &str) -> Option<u16> {
-        self.by_name.get(name).copied()
+    /// Returns the names of members, each once.
+    pub(in crate::source) fn into_names(self) -> Vec<String> {
+        self.names
     }
 
     /// Returns a sample's key; empty beyond the last sample.
@@ -129,6 +130,6 @@ mod tests {
         assert_eq!(parts(0), [(0, 512..600), (1, 1536..1537)]);
         assert_eq!((parts(1), parts(3)), (vec![], vec![]));
         assert_eq!(parts(2), [(0, 3072..3080)]);
-        assert_eq!((index.name("cls"), index.name("txt")), (Some(1), None));
+        assert_eq!(index.names(), ["jpg", "cls"]);
     }
 }

@@ -2,14 +2,20 @@
 //! that consists of several.
 //!
 //! ```text
-//! names ─▶ Shards: open files, read at offsets ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ samples
+//! names ─▶ Shards: open files, read at offsets ─▶ (tar, tfrecord) scan each ─▶ ShardIndex ─▶ PackedIndex ─▶ samples
 //! ```
 
+pub(in crate::source) mod bits;
 mod index;
+mod keys;
+mod packed;
 mod reader;
 
 pub(in crate::source) use super::remote::Extents;
 pub(in crate::source) use index::{ShardIndex, ShardMember};
+pub(in crate::source) use packed::{
+    IndexFile, IndexPages, MemberLayout, MemberNames, NamedMembers, PackedIndex,
+};
 pub(in crate::source) use reader::{LARGE, ShardReader};
 
 use super::file::FileBytes;
@@ -18,7 +24,6 @@ use crate::error::{AtPath as _, Error};
 use crate::parallel;
 use crate::source::file_pool;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -59,21 +64,6 @@ impl Shard {
     pub(in crate::source) fn held(name: &str, bytes: &[u8]) -> Self {
         let bytes = FileBytes::InMemory(bytes.into());
         Self { location: Location::Path(name.into()), bytes: Arc::new(bytes) }
-    }
-
-    /// Returns a range of the shard's bytes, borrowed or read into the buffer.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`FileBytes::get`] does, with the file's name.
-    pub(in crate::source) fn get<'a>(
-        &'a self,
-        range: &Range<u64>,
-        buffer: &'a mut Vec<u8>,
-    ) -> Result<&'a [u8], BoxError> {
-        let size = range.end.saturating_sub(range.start);
-        let got = self.bytes.get(range.start, size, buffer);
-        Ok(got.at(self.location.to_string())?)
     }
 }
 

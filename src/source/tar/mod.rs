@@ -7,8 +7,8 @@
 //!                              └──────▶ walk.rs ─▶ TarStream  samples in sequence, also unpacked
 //! ```
 //!
-//! [`Tar`] needs the offsets of all samples. It reads the index file beside a shard; without one, it
-//! reads the headers of all members, several shards at a time. [`TarStream`] needs no offsets: it reads
+//! [`Tar`] needs the offsets of all samples. It reads the joined index of a folder, or the index file beside a shard; without
+//! one, it reads the headers of all members, several shards at a time. [`TarStream`] needs no offsets: it reads
 //! each shard from its start. Both return the same samples with the same values.
 
 mod feed;
@@ -31,18 +31,18 @@ use crate::error::Error;
 pub use options::TarOptions;
 pub use stream::TarStream;
 
-pub(in crate::source) use scan::{Scanned, scan, warn_of_open};
+pub(in crate::source) use scan::{scan, warn_of_open};
 #[cfg(feature = "mds")]
 pub(in crate::source) use zstd::ZstdReader;
 
 use super::columns::{ColumnValue, with_nul};
 use super::file::LengthCheck;
+use super::index_file::{IndexedShards, Kind, Scanned};
 use super::shards::{Shard, Shards};
 use super::{
     BoxError, Buffer, Facts, ImageExtent, Location, ObjectFields, Record, Run, RunPlan,
-    SampleLocation, Source, StoredValues, Value, classes, index_file,
+    SampleLocation, Source, StoredValues, Value, classes,
 };
-use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use fuseloop_ops::Size;
 use plan::{FieldLocation, ShardPlan};
@@ -75,9 +75,10 @@ pub struct Tar {
 impl Tar {
     /// Opens the shards that a text names: paths or addresses, with braces, `::` and `*` for several.
     ///
-    /// If a shard has an index file (`train-000.tar.fidx`, see [`index_shards`](super::index_shards)),
-    /// the index file is read. For other shards the headers of all members are read, several shards at a
-    /// time. No file is written.
+    /// If the folder of a shard has an index that lists the shard (`joined.fidx`, see
+    /// [`join_index`](super::join_index)), or the shard has an index file (`train-000.tar.fidx`, see
+    /// [`index_shards`](super::index_shards)), that is read. For other shards the headers of all members are read,
+    /// several shards at a time. No file is written.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Tar {
     }
 
     pub(in crate::source) fn open_shards(spec: &str, options: &TarOptions) -> Result<Self, Error> {
-        Self::of(Shards::open(spec)?, options)
+        Self::at(&Location::parse(spec)?, options)
     }
 
     /// Opens the shards of a list.
@@ -101,7 +102,12 @@ impl Tar {
         locations: &[Location],
         options: &TarOptions,
     ) -> Result<Self, Error> {
-        Self::of(Shards::at(locations)?, options)
+        classes::check_shards(locations.iter())?;
+        let limits = options.limits_of();
+        Self::of_indexed(
+            IndexedShards::at(locations, Kind::Tar, limits, scan_with(limits))?,
+            options,
+        )
     }
 
     /// Opens a shard that is in memory.
@@ -116,13 +122,14 @@ impl Tar {
     /// Indexes the samples of open shards.
     pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, Error> {
         classes::check_shards(shards.locations())?;
-        let indexed = |shard: &Shard| indexed(shard, options.limits_of());
-        let indexes = parallel::map(shards.all(), indexed)?;
-        let scanned = indexes.into_iter().collect::<Result<Vec<Scanned>, Error>>()?;
-        let open = shards.locations().zip(&scanned).filter(|(_, scanned)| scanned.is_open);
-        warn_of_open(open.map(|(location, _)| location));
-        let indexes = scanned.into_iter().map(|scanned| scanned.index).collect();
-        let plan = Arc::new(ShardPlan::new(&shards, indexes, options)?);
+        let scan = scan_with(options.limits_of());
+        Self::of_indexed(IndexedShards::of(shards, Kind::Tar, scan)?, options)
+    }
+
+    fn of_indexed(indexed: IndexedShards, options: &TarOptions) -> Result<Self, Error> {
+        warn_of_open(indexed.unended.iter());
+        let shards = indexed.shards.clone();
+        let plan = Arc::new(ShardPlan::new(indexed, options)?);
         Ok(Self { facts: facts(&shards, &plan), shards, plan })
     }
 
@@ -175,10 +182,9 @@ impl Tar {
     }
 }
 
-/// The offsets of a shard's samples, from its index file or from its headers.
-fn indexed(shard: &Shard, limits: &Limits) -> Result<Scanned, Error> {
-    let index = index_file::load(shard, index_file::Kind::Tar)?;
-    index.map_or_else(|| scan(shard, limits), |index| Ok(Scanned { index, is_open: false }))
+/// Returns a function that finds the samples of a shard by its headers.
+fn scan_with(limits: &Limits) -> impl Fn(&Shard) -> Result<Scanned, Error> + Sync + Send {
+    |shard| scan(shard, limits)
 }
 
 fn facts(shards: &Shards, plan: &Arc<ShardPlan>) -> Facts {

@@ -6,16 +6,14 @@
 
 use super::TarOptions;
 use crate::error::{Error, fail};
-use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use crate::source::audio_format;
 use crate::source::columns::{ArrayRows, As, FieldColumn, FieldRequest};
-use crate::source::shards::{Extents, ShardIndex, ShardMember, Shards};
+use crate::source::index_file::IndexedShards;
+use crate::source::shards::{Extents, MemberNames, PackedIndex, ShardMember, Shards};
 use crate::source::starts::Starts;
 use crate::source::video_format;
-use crate::source::{FieldKind, FieldSpec, Fingerprint, Location, SampleLocation, index_file};
-use crate::threads::ThreadsError;
-use std::borrow::Cow;
+use crate::source::{FieldKind, FieldSpec, Fingerprint, Location, SampleLocation};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -23,18 +21,42 @@ use std::sync::Arc;
 
 /// The index of a dataset's shards.
 pub(super) struct ShardPlan {
-    indexes: Vec<ShardIndex>,
+    shards: Shards,
+    indexes: Vec<PackedIndex>,
     starts: Starts,
     pub(super) fields: Arc<[FieldSpec]>,
     /// The fields that are audio files.
     pub(super) audio: Vec<usize>,
     columns: Vec<FieldColumn>,
-    /// By shard and column: the numbers of the column's extensions in that shard, with their indices in
-    /// the column.
-    numbers: Vec<Vec<Vec<(u16, usize)>>>,
-    locations: Vec<Location>,
+    /// By column.
+    numbers: Vec<ExtNumbers>,
     limits: Limits,
     pub(super) fingerprint: u64,
+}
+
+/// The extensions of a column that members have: their numbers in [`MemberNames`], and their indices in the column.
+struct ExtNumbers {
+    numbers: Vec<u32>,
+    exts: Vec<usize>,
+}
+
+impl ExtNumbers {
+    fn new(wanted: &FieldRequest, names: &MemberNames) -> Self {
+        let exts = wanted.exts.iter().enumerate();
+        let known = exts.filter_map(|(nth, (ext, _))| Some((names.number(ext)?, nth)));
+        let (numbers, exts) = known.unzip();
+        Self { numbers, exts }
+    }
+
+    /// Returns the member of a sample that holds the column, and the index of its extension.
+    fn find(
+        &self,
+        index: &PackedIndex,
+        sample: usize,
+    ) -> Result<Option<(ShardMember, usize)>, Error> {
+        let found = index.find(sample, &self.numbers)?;
+        Ok(found.and_then(|(member, place)| Some((member, *self.exts.get(place)?))))
+    }
 }
 
 /// The location of a sample's field.
@@ -49,32 +71,20 @@ pub(super) struct FieldLocation<'a> {
 }
 
 impl ShardPlan {
-    pub(super) fn new(
-        shards: &Shards,
-        indexes: Vec<ShardIndex>,
-        options: &TarOptions,
-    ) -> Result<Self, Error> {
+    pub(super) fn new(indexed: IndexedShards, options: &TarOptions) -> Result<Self, Error> {
+        let IndexedShards { shards, indexes, names, .. } = indexed;
         let limits = *options.limits_of();
         let starts: Starts = indexes.iter().map(|index| index.len() as u64).collect();
-        check_count(shards, starts.samples(), limits.max_samples)?;
-        let columns = columns(shards, &indexes, options)?;
-        let numbers = indexes.iter().map(|index| numbers(index, &columns)).collect();
+        check_count(&shards, starts.samples(), limits.max_samples)?;
+        let columns = columns(&shards, (&indexes, &names), options)?;
+        let numbers =
+            columns.iter().map(|column| ExtNumbers::new(&column.wanted, &names)).collect();
         let fields: Arc<[FieldSpec]> = columns.iter().map(spec).collect();
-        let locations: Vec<_> = shards.all().iter().map(|shard| shard.location.clone()).collect();
-        let fingerprint = fingerprint(shards, &indexes, &fields, &columns)?;
+        let fingerprint = fingerprint(&shards, &indexes, &fields, &columns);
         let audio = vec![];
-        let plan = Self {
-            indexes,
-            starts,
-            fields,
-            audio,
-            columns,
-            numbers,
-            locations,
-            limits,
-            fingerprint,
-        };
-        Ok(Self { audio: plan.audio(shards), ..plan })
+        let plan =
+            Self { shards, indexes, starts, fields, audio, columns, numbers, limits, fingerprint };
+        Ok(Self { audio: plan.audio(), ..plan })
     }
 
     /// Returns the fields that are called as video files are.
@@ -92,11 +102,11 @@ impl ShardPlan {
     }
 
     /// Returns the fields that are audio files. Only the first bytes of members with the extensions of audio are read.
-    fn audio(&self, shards: &Shards) -> Vec<usize> {
+    fn audio(&self) -> Vec<usize> {
         let begins = |sample: u64, field: usize| {
             let FieldLocation { shard, part, .. } = self.locate(SampleId(sample), field).ok()?;
             let size = part.len.min(audio_format::FIRST_BYTES);
-            let first = shards.all()[shard].bytes.copy(part.offset, size).ok()?;
+            let first = self.shards.all()[shard].bytes.copy(part.offset, size).ok()?;
             Some(audio_format::may_begin(&first))
         };
         let samples = self.len().min(1 + OTHERS as u64);
@@ -130,10 +140,11 @@ impl ShardPlan {
     pub(super) fn location(&self, sample: SampleId, field: usize) -> Option<SampleLocation> {
         let bytes = self.locate(sample, field).ok().map(|located| located.part.range());
         let (shard, sample) = self.shard_and_index(sample).ok()?;
-        let key = String::from_utf8_lossy(self.indexes[shard].key(sample));
+        let key = self.indexes[shard].key(sample).ok();
+        let key = key.map(|key| String::from_utf8_lossy(&key).into());
         Some(SampleLocation {
             bytes,
-            ..SampleLocation::in_file(self.locations[shard].text(), Some(key.into()))
+            ..SampleLocation::in_file(self.location_of(shard).text(), key)
         })
     }
 
@@ -148,13 +159,10 @@ impl ShardPlan {
         let column = self.columns.get(field).ok_or_else(|| {
             fail!(Field, "field {field} does not exist: the shards have {fields} fields")
         })?;
-        let parts = self.indexes[shard].members(sample);
-        let found = self.numbers[shard][field].iter().find_map(|&(number, ext)| {
-            parts.iter().find(|part| part.name == number).map(|&part| (part, ext))
-        });
+        let found = self.numbers[field].find(&self.indexes[shard], sample)?;
         let (part, ext) = found.ok_or_else(|| {
             let (key, wanted) = (self.key(shard, sample), column.wanted.text());
-            fail!(Damaged, "sample {key}: it has no {wanted}").at(&self.locations[shard])
+            fail!(Damaged, "sample {key}: it has no {wanted}").at(self.location_of(shard))
         })?;
         Ok(FieldLocation { shard, sample, column, ext, part })
     }
@@ -173,23 +181,26 @@ impl ShardPlan {
         let FieldLocation { shard, sample, column, ext, part } = located;
         let (key, ext, at) = (self.key(*shard, *sample), &column.wanted.exts[*ext].0, part.offset);
         fail!(Damaged, "sample {key}, {ext} at byte {at}: {message}")
-            .at(&self.locations[*shard])
+            .at(self.location_of(*shard))
             .named_byte(at)
     }
 
-    fn key(&self, shard: usize, sample: usize) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.indexes[shard].key(sample))
+    /// Returns a sample's key; its number in the shard if the index can't be read.
+    fn key(&self, shard: usize, sample: usize) -> String {
+        let key = self.indexes[shard].key(sample);
+        key.map_or_else(|_| sample.to_string(), |key| String::from_utf8_lossy(&key).into_owned())
+    }
+
+    fn location_of(&self, shard: usize) -> &Location {
+        &self.shards.all()[shard].location
     }
 
     /// The length in bytes of a column's longest value: for JSON, including its NUL.
     pub(super) fn longest(&self, field: usize) -> u64 {
-        let of_shard = |(index, numbers): (&ShardIndex, &Vec<Vec<(u16, usize)>>)| {
-            let numbers = numbers.get(field)?;
-            let parts = (0..index.len()).flat_map(|sample| index.members(sample));
-            let ours = parts.filter(|part| numbers.iter().any(|&(number, _)| number == part.name));
-            ours.map(|part| part.len).max()
-        };
-        let longest = self.indexes.iter().zip(&self.numbers).filter_map(of_shard).max();
+        let Some(ExtNumbers { numbers, .. }) = self.numbers.get(field) else { return 0 };
+        let named = self.indexes.iter().flat_map(|index| &index.names);
+        let ours = named.filter(|named| numbers.contains(&named.name));
+        let longest = ours.map(|named| named.longest).max();
         let nul = u64::from(self.columns.get(field).is_some_and(|c| c.kind == FieldKind::Json));
         longest.map_or(0, |longest| longest + nul)
     }
@@ -233,15 +244,6 @@ pub(super) fn at_least_half(begin: impl Iterator<Item = bool>) -> bool {
     audio > 0 && 2 * audio >= begin.len()
 }
 
-/// The numbers of each column's extensions in a shard.
-fn numbers(index: &ShardIndex, columns: &[FieldColumn]) -> Vec<Vec<(u16, usize)>> {
-    let of_column = |column: &FieldColumn| {
-        let exts = column.wanted.exts.iter().enumerate();
-        exts.filter_map(|(nth, (ext, _))| Some((index.name(ext)?, nth))).collect()
-    };
-    columns.iter().map(of_column).collect()
-}
-
 /// The number of samples after the first that are compared with it.
 pub(super) const OTHERS: usize = 3;
 
@@ -263,22 +265,24 @@ pub(super) fn exts_of_fields<'a>(samples: &[Vec<&'a str>]) -> Vec<&'a str> {
 /// The declared fields, or those of the first samples.
 fn columns(
     shards: &Shards,
-    indexes: &[ShardIndex],
+    (indexes, names): (&[PackedIndex], &MemberNames),
     options: &TarOptions,
 ) -> Result<Vec<FieldColumn>, Error> {
     if let Some(name) = options.doubled() {
         return Err(fail!(Field, "field {name}: declared twice").of_field(name));
     }
-    let first = indexes.iter().find(|index| index.len() > 0);
-    let samples: Vec<Vec<&str>> = first.map_or_else(Vec::new, |index| {
-        let name = |part: &ShardMember| index.names()[usize::from(part.name)].as_str();
-        let exts = |sample: usize| index.members(sample).iter().map(name).collect();
-        (0..index.len().min(1 + OTHERS)).map(exts).collect()
-    });
+    let mut samples: Vec<Vec<&str>> = vec![];
+    if let Some(index) = indexes.iter().find(|index| index.len() > 0) {
+        let name =
+            |part: ShardMember| Some(names.text(index.names.get(usize::from(part.name))?.name));
+        for sample in 0..index.len().min(1 + OTHERS) {
+            samples.push(index.members(sample)?.into_iter().filter_map(name).collect());
+        }
+    }
     let exts = exts_of_fields(&samples).into_iter();
     let column = |mut wanted: FieldRequest| {
         let name = wanted.name.clone();
-        let Some((shard, part, ext)) = first_with(indexes, &wanted) else {
+        let Some((shard, part, ext)) = first_with((indexes, names), &wanted)? else {
             let text = wanted.text();
             return Err(fail!(Field, "field {name}: no sample has {text}").of_field(&name));
         };
@@ -294,7 +298,8 @@ fn columns(
         };
         let bytes = bytes.map_err(|error| failed(&error))?;
         if !options.asks() && !wanted.is_plain() {
-            wanted.rows = rows(shards, indexes, (&wanted.exts[ext].0, &bytes), limits);
+            let number = names.number(&wanted.exts[ext].0);
+            wanted.rows = number.and_then(|ext| rows(shards, indexes, (ext, &bytes), limits));
         }
         wanted.column(inside.as_deref(), &bytes, limits).map_err(|error| failed(&error))
     };
@@ -308,15 +313,15 @@ const MOST_COMPARED: usize = 8;
 /// the first sample's. Arrays whose files have one length have one shape, and nothing more is read.
 fn rows(
     shards: &Shards,
-    indexes: &[ShardIndex],
-    (ext, first): (&str, &[u8]),
+    indexes: &[PackedIndex],
+    (ext, first): (u32, &[u8]),
     limits: &Limits,
 ) -> Option<ArrayRows> {
     let mut others: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
     for (shard, index) in indexes.iter().enumerate() {
-        let Some(number) = index.name(ext) else { continue };
-        let parts = (0..index.len()).flat_map(|sample| index.members(sample));
-        for part in parts.filter(|part| part.name == number && part.len != first.len() as u64) {
+        let Some(name) = index.names.iter().position(|named| named.name == ext) else { continue };
+        let parts = index.arrays.iter().filter(|part| usize::from(part.name) == name);
+        for part in parts.filter(|part| part.len != first.len() as u64) {
             if others.len() < MOST_COMPARED && part.len <= limits.max_sample_bytes {
                 others.entry(part.len).or_insert((shard, part.offset));
             }
@@ -332,43 +337,36 @@ fn rows(
 /// Returns the first member that can hold a field: its shard, the member, and the index of its
 /// extension.
 fn first_with(
-    indexes: &[ShardIndex],
+    (indexes, names): (&[PackedIndex], &MemberNames),
     wanted: &FieldRequest,
-) -> Option<(usize, ShardMember, usize)> {
-    indexes.iter().enumerate().find_map(|(shard, index)| {
-        let exts = wanted.exts.iter().enumerate();
-        let numbers: Vec<_> =
-            exts.filter_map(|(nth, (ext, _))| Some((index.name(ext)?, nth))).collect();
-        if numbers.is_empty() {
-            return None;
+) -> Result<Option<(usize, ShardMember, usize)>, Error> {
+    let numbers = ExtNumbers::new(wanted, names);
+    for (shard, index) in indexes.iter().enumerate() {
+        let named = numbers.numbers.iter().filter_map(|number| index.named(*number));
+        let Some(first) = named.map(|named| named.first).min() else { continue };
+        if let Some((part, ext)) = numbers.find(index, first as usize)? {
+            return Ok(Some((shard, part, ext)));
         }
-        (0..index.len()).find_map(|sample| {
-            let parts = index.members(sample);
-            numbers.iter().find_map(|&(number, nth)| {
-                let part = parts.iter().find(|part| part.name == number)?;
-                Some((shard, *part, nth))
-            })
-        })
-    })
+    }
+    Ok(None)
 }
 
 fn fingerprint(
     shards: &Shards,
-    indexes: &[ShardIndex],
+    indexes: &[PackedIndex],
     fields: &[FieldSpec],
     columns: &[FieldColumn],
-) -> Result<u64, ThreadsError> {
-    let digests = parallel::map(indexes, index_file::digest)?;
+) -> u64 {
     let mut print = Fingerprint::default();
     print.text("tar");
     print.fields(fields);
     columns.iter().for_each(|column| print.text(&column.wanted.text()));
-    for (shard, digest) in shards.all().iter().zip(digests) {
+    for (shard, index) in shards.all().iter().zip(indexes) {
         print.text(shard.location.file_name());
-        print.number(shard.bytes.len());
-        print.number(u64::from(digest));
+        print.number(index.shard_len);
+        print.number(u64::from(index.digest));
     }
-    Ok(print.value())
+    print.value()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::members::Members;
 use crate::error::{Error, fail};
 use crate::sample::Limits;
 use crate::source::Location;
+use crate::source::index_file::Scanned;
 use crate::source::shards::{Shard, ShardIndex};
 use crate::warnings::warn;
 
@@ -14,14 +15,6 @@ pub(super) const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
 /// The size of a member's entry in a table, in bytes.
 const PART: u64 = 24;
-
-/// The samples of a shard.
-#[derive(Debug, PartialEq, Eq)]
-pub(in crate::source) struct Scanned {
-    pub(in crate::source) index: ShardIndex,
-    /// True if the archive ends without the zeros that end one: it may have been cut short.
-    pub(in crate::source) is_open: bool,
-}
 
 /// Warns of the shards that may have been cut short.
 pub(in crate::source) fn warn_of_open<'a>(mut open: impl Iterator<Item = &'a Location>) {

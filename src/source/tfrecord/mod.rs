@@ -30,14 +30,14 @@ pub(crate) use frame::masked_crc32c;
 pub(in crate::source) use frame::scan;
 pub use stream::TfRecordStream;
 
+use super::index_file::{IndexedShards, Kind, Scanned, load, pack};
 use super::samples::address;
-use super::shards::{Extents, Shard, ShardIndex, Shards};
+use super::shards::{Extents, PackedIndex, Shard, Shards};
 use super::starts::Starts;
 use super::{
     BoxError, Buffer, Facts, Fingerprint, Location, Record, Run, RunPlan, SampleLocation, Source,
-    Value, classes, index_file,
+    Value, classes,
 };
-use crate::parallel;
 use crate::sample::{Limits, SampleId};
 use example::Example;
 use features::{FeatureColumns, OTHERS, completed};
@@ -47,7 +47,8 @@ use std::sync::Arc;
 
 /// Records of TFRecord files, read in any order.
 ///
-/// Opening reads the length of every record: one short read per record, several files at a time. A file
+/// Opening reads the length of every record: one short read per record, several files at a time; or an index
+/// ([`index_shards`](super::index_shards), [`join_index`](super::join_index)). A file
 /// that is cut short, or has a wrong length, is refused at that point; data is checked by its CRC when
 /// it is read. Compressed files can't be read in any order: see [`TfRecordStream`].
 ///
@@ -74,27 +75,34 @@ pub struct TfRecords {
 
 /// The offsets of all records.
 struct RecordIndex {
-    indexes: Vec<Arc<ShardIndex>>,
+    indexes: Vec<Arc<PackedIndex>>,
     starts: Starts,
 }
 
 impl RecordIndex {
-    fn new(indexes: Vec<Arc<ShardIndex>>) -> Self {
+    fn new(indexes: Vec<Arc<PackedIndex>>) -> Self {
         let starts = indexes.iter().map(|index| index.len() as u64).collect();
         Self { indexes, starts }
     }
 
     /// Returns a sample's shard, its number in the shard, and the byte range of its data.
-    fn locate(&self, sample: SampleId) -> Option<(usize, u64, Range<u64>)> {
-        let (shard, record) = self.starts.locate(sample)?;
-        let part = self.indexes[shard].members(usize::try_from(record.0).ok()?).first()?;
-        Some((shard, record.0, part.range()))
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such sample, or if the index is damaged.
+    fn locate(&self, sample: SampleId) -> Result<(usize, u64, Range<u64>), Error> {
+        let none = || fail!(Parameter, "sample {sample} does not exist");
+        let (shard, record) = self.starts.locate(sample).ok_or_else(none)?;
+        let number = usize::try_from(record.0).map_err(|_| none())?;
+        let members = self.indexes[shard].members(number)?;
+        let part = members.first().ok_or_else(none)?;
+        Ok((shard, record.0, part.range()))
     }
 }
 
 impl Extents for RecordIndex {
     fn extents(&self, sample: SampleId, _: &[usize], out: &mut Vec<(usize, Range<u64>)>) {
-        if let Some((shard, _, data)) = self.locate(sample) {
+        if let Ok((shard, _, data)) = self.locate(sample) {
             let start = data.start.saturating_sub(frame::HEADER);
             out.push((shard, start..data.end.saturating_add(frame::FOOTER)));
         }
@@ -124,7 +132,9 @@ impl TfRecords {
         options: &TfOptions,
     ) -> Result<Self, Error> {
         classes::check_shards(locations.iter())?;
-        Self::of_shards(Shards::at(locations)?, options)
+        let limits = &options.limits;
+        IndexedShards::at(locations, Kind::TfRecord, limits, scan_with(limits))
+            .and_then(|indexed| Self::of_indexes(indexed, options))
             .map_err(|error| Error::boxed(error, ErrorKind::Format))
     }
 
@@ -142,10 +152,14 @@ impl TfRecords {
         shards: Shards,
         options: &TfOptions,
     ) -> Result<Self, BoxError> {
+        let scan = scan_with(&options.limits);
+        Self::of_indexes(IndexedShards::of(shards, Kind::TfRecord, scan)?, options)
+    }
+
+    fn of_indexes(indexed: IndexedShards, options: &TfOptions) -> Result<Self, BoxError> {
+        let IndexedShards { shards, indexes, .. } = indexed;
         let limits = options.limits;
-        let indexed = |shard: &Shard| index(shard, &limits).map(Arc::new);
-        let indexes = parallel::map(shards.all(), indexed)?;
-        let lies = RecordIndex::new(indexes.into_iter().collect::<Result<_, BoxError>>()?);
+        let lies = RecordIndex::new(indexes.into_iter().map(Arc::new).collect());
         if lies.starts.samples() > limits.max_samples {
             let (name, count, max) = (shards.name(), lies.starts.samples(), limits.max_samples);
             return Err(format!("{name}: {count} records, the limit is {max}").into());
@@ -154,9 +168,11 @@ impl TfRecords {
             FeatureColumns::asked(options)?
         } else {
             let at = |located| example_at(&shards, located, &limits, &mut vec![]);
-            let first = lies.locate(SampleId(0)).ok_or_else(|| no_records(&shards.name()))?;
-            let first = at(first)?;
-            let others = (1..=OTHERS as u64).map_while(|n| lies.locate(SampleId(n)));
+            if lies.starts.samples() == 0 {
+                return Err(no_records(&shards.name()));
+            }
+            let first = at(lies.locate(SampleId(0))?)?;
+            let others = (1..=OTHERS as u64).map_while(|n| lies.locate(SampleId(n)).ok());
             let others = others.map(|(shard, record, data)| {
                 let mut buffer = vec![];
                 let frame = frame::read_at(&shards.all()[shard], record, &data, &mut buffer)?;
@@ -175,7 +191,7 @@ impl TfRecords {
     /// The records of one open file whose index is known.
     fn of_indexed(
         shard: Shard,
-        index: Arc<ShardIndex>,
+        index: Arc<PackedIndex>,
         features: Arc<FeatureColumns>,
         limits: Limits,
     ) -> Self {
@@ -193,7 +209,7 @@ impl TfRecords {
         print.fields(&features.fields);
         for (shard, index) in shards.all().iter().zip(&index.indexes) {
             print.text(shard.location.file_name());
-            print.number(shard.bytes.len());
+            print.number(index.shard_len);
             print.number(index.len() as u64);
         }
         let objects = features.objects.clone();
@@ -204,8 +220,7 @@ impl TfRecords {
     }
 
     fn record(&self, sample: SampleId, buffer: &mut Vec<u8>) -> Result<Record, BoxError> {
-        let located =
-            self.index.locate(sample).ok_or_else(|| format!("sample {sample} does not exist"))?;
+        let located = self.index.locate(sample)?;
         let (shard, record, data) = located.clone();
         let example = example_at(&self.shards, located, &self.limits, buffer)?;
         let at = frame::at(&self.shards.all()[shard], record, data.start - frame::HEADER);
@@ -242,12 +257,18 @@ fn no_records(name: &str) -> BoxError {
     format!("{name}: no records, so the fields are unknown: list features in `TfOptions`").into()
 }
 
-/// The offsets of a file's records.
-fn index(shard: &Shard, limits: &Limits) -> Result<ShardIndex, BoxError> {
-    match index_file::load(shard, index_file::Kind::TfRecord)? {
-        Some(index) => Ok(index),
-        None => Ok(scan(shard, limits)?),
-    }
+/// Returns a function that finds the records of a file by their lengths.
+fn scan_with(limits: &Limits) -> impl Fn(&Shard) -> Result<Scanned, BoxError> + Sync + Send {
+    |shard| Ok(Scanned { index: scan(shard, limits)?, is_open: false })
+}
+
+/// Returns the offsets of a file's records.
+fn index(shard: &Shard, limits: &Limits) -> Result<PackedIndex, BoxError> {
+    let index = match load(shard, Kind::TfRecord)? {
+        Some(index) => index,
+        None => scan(shard, limits)?,
+    };
+    Ok(pack(shard, Kind::TfRecord, index)?.0)
 }
 
 /// Counts the intact records of a file that is read in sequence: for fuzzing.
@@ -291,13 +312,13 @@ impl Source for TfRecords {
 
     /// The byte range is that of the whole record.
     fn locate(&self, sample: SampleId, _: usize) -> Option<SampleLocation> {
-        let (shard, record, data) = self.index.locate(sample)?;
+        let (shard, record, data) = self.index.locate(sample).ok()?;
         let location = &self.shards.all()[shard].location;
         Some(SampleLocation { bytes: Some(data), ..record_location(location, record) })
     }
 
     fn locality_group(&self, sample: SampleId) -> Option<u64> {
-        self.index.locate(sample).map(|(shard, ..)| shard as u64)
+        self.index.starts.locate(sample).map(|(shard, _)| shard as u64)
     }
 
     fn begin(self: Arc<Self>, run: &RunPlan) -> Result<Option<Run>, BoxError> {

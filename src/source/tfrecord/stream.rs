@@ -15,7 +15,7 @@ use super::{TfRecords, index, no_records, parse, record_location};
 use crate::error::{Error, ErrorKind};
 use crate::sample::{Limits, SampleId, UNKNOWN};
 use crate::source::samples::UnreadableRecord;
-use crate::source::shards::{Shard, ShardIndex, facts_of};
+use crate::source::shards::{PackedIndex, Shard, facts_of};
 use crate::source::stream::{Item, Items, Pass, Stream, Streamed, shards_of_rank};
 use crate::source::{BoxError, Facts, Fingerprint, Location, SampleLocation, Source, classes};
 use std::sync::{Arc, OnceLock};
@@ -38,7 +38,7 @@ pub struct TfRecordStream {
     facts: Facts,
     shards: Arc<[Location]>,
     /// The indexes of plain shards that were read before.
-    indexes: Arc<[OnceLock<Arc<ShardIndex>>]>,
+    indexes: Arc<[OnceLock<Arc<PackedIndex>>]>,
     features: Arc<FeatureColumns>,
     limits: Limits,
     is_shuffled: bool,

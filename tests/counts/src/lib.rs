@@ -77,6 +77,8 @@ pub const COUNTS: &[Count] = &[
         "random programs on a GPU"),
     count("FUSELOOP_INTERPRETED", [300, 2_000, 2_000], 1, ("compiler", "interpreted::"),
         "random lists of ops, interpreted"),
+    count("FUSELOOP_JOINED_SHARDS", [200, 20_000, 100_000], 1, ("lib", "tar::tests::joined"),
+        "shards of 10,000 samples that one index lists"),
     count("FUSELOOP_JPEGS", [300, 2_000, 20_000], 1, ("jpeg", "core::"),
         "JPEGs of noise, by two decoders"),
     count("FUSELOOP_JPEG_EDGES", [300, 2_000, 2_000], 1, ("jpeg", "edges::"),

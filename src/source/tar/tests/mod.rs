@@ -5,6 +5,7 @@ mod build;
 mod damaged;
 mod golden;
 mod hostile;
+mod joined;
 mod kept;
 mod second;
 mod streams;

@@ -133,6 +133,32 @@ fn tensorflows_sequences_are_read() {
     assert!(error.ends_with("feature list steps has 2 steps, expected 1"), "{error}");
 }
 
+#[test]
+fn records_are_the_same_by_a_joined_index() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        let to = dir.path().join(format!("{name}.tfrecord"));
+        fs::copy(golden("examples.tfrecord"), to).unwrap();
+    }
+    fs::write(dir.path().join("none.tfrecord"), b"").unwrap();
+    let spec = dir.path().join("{none,a,c,b}.tfrecord");
+    let spec = spec.to_str().unwrap();
+    let open = || TfRecords::open(spec, &TfOptions::default()).unwrap();
+    let (scanned, report) = (open(), crate::source::join_index(spec, &|_, _| {}).unwrap());
+    assert_eq!((report.shards, report.samples), (4, 21));
+    let joined = open();
+    assert_eq!(joined.facts().fingerprint, scanned.facts().fingerprint);
+    assert_eq!(all(&joined), all(&scanned));
+    for sample in (0..22).map(SampleId) {
+        assert_eq!(joined.locate(sample, 0), scanned.locate(sample, 0));
+        assert_eq!(joined.locality_group(sample), scanned.locality_group(sample));
+    }
+    fs::write(dir.path().join("c.tfrecord"), b"another").unwrap();
+    let error = open().read(SampleId(8)).unwrap_err().to_string();
+    assert!(error.contains("c.tfrecord") && error.contains("belongs to another file"), "{error}");
+    assert!(open().read(SampleId(15)).is_ok());
+}
+
 const PASS: Pass = Pass { seed: 5, epoch: Epoch(0), turn: 0 };
 
 fn streamed(stream: &Stream, skipped: u64) -> (u64, Vec<Record>) {
