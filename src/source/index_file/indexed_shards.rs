@@ -84,10 +84,10 @@ impl IndexedShards {
     /// # Errors
     ///
     /// Fails as [`at`](Self::at) does.
-    #[cfg_attr(
-        not(feature = "tar"),
-        allow(dead_code, reason = "of TFRecords, tests alone have open shards")
-    )]
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
     pub(in crate::source) fn of<E>(
         shards: Shards,
         kind: Kind,
