@@ -84,6 +84,10 @@ impl IndexedShards {
     /// # Errors
     ///
     /// Fails as [`at`](Self::at) does.
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
     pub(in crate::source) fn of<E>(
         shards: Shards,
         kind: Kind,

@@ -120,6 +120,10 @@ impl Tar {
     }
 
     /// Indexes the samples of open shards.
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
     pub(in crate::source) fn of(shards: Shards, options: &TarOptions) -> Result<Self, Error> {
         classes::check_shards(shards.locations())?;
         let scan = scan_with(options.limits_of());

@@ -148,6 +148,10 @@ impl TfRecords {
     }
 
     /// Indexes the records of open files.
+    #[cfg(any(
+        test,
+        all(feature = "spec", feature = "tables", feature = "tar", feature = "write")
+    ))]
     pub(in crate::source) fn of_shards(
         shards: Shards,
         options: &TfOptions,
