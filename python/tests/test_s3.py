@@ -59,11 +59,11 @@ def batches(dataset: str | Path, **settings: Any) -> list[tuple[bytes, bytes]]:
     return [(batch["image"].numpy().tobytes(), batch["label"].numpy().tobytes()) for batch in loader]
 
 
-def test_a_beton_in_a_bucket_is_the_file(client: Any, beton: Path, tmp_path: Path) -> None:
+def test_a_beton_in_a_bucket_is_the_file(client: Any, beton: Path) -> None:
     client.put_object(Bucket="data", Key="sets/a b+c=ü.beton", Body=beton.read_bytes())
     url, expected = "s3://data/sets/a b+c=ü.beton", batches(beton)
     assert batches(url) == expected
-    assert batches(url, process_cache="1MiB") == expected
+    assert batches(url, process_cache=fl.ProcessCache("64MiB")) == expected
     loader = fl.Loader(url, batch_size=8, order="random", seed=3, image=[ops.RandomResizedCrop(32)])
     run = iter(loader)
     next(run)
