@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Writes NAME.fidx next to each shard (.NAME.fidx for Parquet), or FOLDER.fidx next to the folder, and
 /// FOLDER.videos.fidx with the packets and times of its video files. Without an index, every start
 /// reads the headers of all samples of the shards; of Parquet files, the first read of a row group finds
-/// its images. With `--join`, one file in the folder of the shards, joined.fidx, indexes all of them, and shards are
+/// its images. With `--join`, one file in the folder of the shards, joined.fjdx, indexes all of them, and shards are
 /// opened when they are read. A stale index is an error, a stale listing or index of a video is ignored; rerun to update it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

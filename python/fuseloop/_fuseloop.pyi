@@ -16,6 +16,7 @@ __all__ = [
     "Dataset",
     "Epoch",
     "Function",
+    "LAUNCHER_VARIABLES",
     "Loader",
     "MAX_PIXELS",
     "MAX_SAMPLE_BYTES",

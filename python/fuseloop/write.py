@@ -806,7 +806,7 @@ def index(
     faster. Of a folder of video files it also writes ``FOLDER.videos.fidx``, with the packets and times of each file, which
     loaders use as long as a file has the same length and time of change.
 
-    With ``join``, one file in the folder of the tar or TFRecord shards, ``joined.fidx``, indexes all of them. Opening them
+    With ``join``, one file in the folder of the tar or TFRecord shards, ``joined.fjdx``, indexes all of them. Opening them
     reads a few dozen bytes a shard; positions of samples are read when they are needed, and shards are opened when they are
     read:
 

@@ -477,7 +477,7 @@ def test_convert_recut_index(photos: Path, tmp_path: Path) -> None:
     shards = f"{tmp_path}/x-{{000..001}}.tar"
     separate = fl.Dataset.open(shards).fingerprint
     joined = index(shards, join=True, progress=None)
-    size = (tmp_path / "joined.fidx").stat().st_size
+    size = (tmp_path / "joined.fjdx").stat().st_size
     assert (joined.shards, joined.samples, joined.bytes) == (2, 24, size)
     assert fl.Dataset.open(shards).fingerprint == separate
     with pytest.raises(fl.ConfigError, match="join=True is for tar"):

@@ -31,11 +31,13 @@ pub(crate) enum DecodedForm {
     /// An image file of another format.
     OtherFile,
     Pixels,
-    #[cfg_attr(
-        not(feature = "audio"),
-        allow(dead_code, reason = "only a build with audio opens such files")
-    )]
     Audio,
+}
+
+impl DecodedForm {
+    /// In the order of the variants.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Jpeg, Self::RecutJpeg, Self::BitPlanes, Self::OtherFile, Self::Pixels, Self::Audio];
 }
 
 /// The bytes of an image.

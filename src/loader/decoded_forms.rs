@@ -1,25 +1,22 @@
 //! The forms of the images that a loader has decoded, by which advice differs.
 
 use crate::decode::DecodedForm;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A set of forms, which workers add to.
+/// The number of images of each form, which workers count.
 #[derive(Debug, Default)]
-pub(super) struct DecodedForms(AtomicU8);
+pub(super) struct DecodedForms([AtomicU64; DecodedForm::ALL.len()]);
 
 impl DecodedForms {
-    /// Adds a form. Writes only a form that is new: workers share the memory.
+    /// Counts an image.
     pub(super) fn add(&self, form: DecodedForm) {
-        if !self.has(form) {
-            self.0.fetch_or(bit(form), Ordering::Relaxed);
-        }
+        self.0[form as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn has(&self, form: DecodedForm) -> bool {
-        self.0.load(Ordering::Relaxed) & bit(form) != 0
+    /// Returns the form that most images have, the first of several; `None` if there are no images.
+    pub(super) fn most(&self) -> Option<DecodedForm> {
+        let count = |form: &DecodedForm| self.0[*form as usize].load(Ordering::Relaxed);
+        let most = DecodedForm::ALL.into_iter().rev().max_by_key(count)?;
+        (count(&most) > 0).then_some(most)
     }
-}
-
-fn bit(form: DecodedForm) -> u8 {
-    1 << form as u8
 }

@@ -7,7 +7,8 @@ use crate::source::stream::StreamEnd;
 use crate::source::{Escaped, SampleLocation, Source};
 
 /// The advice for a damaged sample.
-const DAMAGED: &str = "the sample is damaged: `fuseloop convert` with `--verify --on-damaged skip` skips such samples";
+const DAMAGED: &str = "the sample is damaged: `fuseloop verify` with `--write-indices good.txt` lists the others, which `fuseloop \
+                       convert` with `--indices good.txt` copies";
 
 /// Names the output that an error is about.
 pub(super) fn of_output(error: Error, output: &str) -> Error {

@@ -292,23 +292,15 @@ impl Stored {
         }
     }
 
-    /// Returns the stored form of images of which those that were decoded have some forms.
+    /// Returns the stored form of most of the images that were decoded.
     fn of_images(forms: &DecodedForms) -> Self {
-        use DecodedForm::{Audio, BitPlanes, Jpeg, OtherFile, Pixels, RecutJpeg};
-        if forms.has(Jpeg) {
-            Self::Images
-        } else if forms.has(OtherFile) {
-            Self::OtherImages
-        } else if forms.has(RecutJpeg) {
-            Self::RecutImages
-        } else if forms.has(BitPlanes) {
-            Self::PlaneImages
-        } else if forms.has(Pixels) {
-            Self::Pixels
-        } else if forms.has(Audio) {
-            Self::Audio
-        } else {
-            Self::Images
+        match forms.most() {
+            None | Some(DecodedForm::Jpeg) => Self::Images,
+            Some(DecodedForm::RecutJpeg) => Self::RecutImages,
+            Some(DecodedForm::BitPlanes) => Self::PlaneImages,
+            Some(DecodedForm::OtherFile) => Self::OtherImages,
+            Some(DecodedForm::Pixels) => Self::Pixels,
+            Some(DecodedForm::Audio) => Self::Audio,
         }
     }
 
@@ -580,11 +572,12 @@ bottleneck   decode is 74 % of the workers' work: JPEGs decode faster re-cut (`f
         };
         for (forms, words) in [
             (&[][..], "`fuseloop recut`"),
-            (&[RecutJpeg, Jpeg, OtherFile], "`fuseloop recut`"),
+            (&[Jpeg, OtherFile, Jpeg], "`fuseloop recut`"),
+            (&[OtherFile, BitPlanes, BitPlanes], "which decode fastest"),
             (&[RecutJpeg], "`--write-mode planes`"),
             (&[BitPlanes], "which decode fastest"),
             (
-                &[OtherFile, RecutJpeg],
+                &[OtherFile, RecutJpeg, OtherFile],
                 "`fuseloop convert DATA OUT.beton --write-mode tiled --jpeg-quality 90`",
             ),
             (&[Pixels, BitPlanes], "which decode fastest"),

@@ -97,7 +97,7 @@ pub fn index_until(
 /// The shards whose indexes are in memory at a time.
 const AT_ONCE: usize = 256;
 
-/// Writes the index of all shards that a text names into one file, `joined.fidx`, in the folder of the shards; of shards in
+/// Writes the index of all shards that a text names into one file, `joined.fjdx`, in the folder of the shards; of shards in
 /// several folders, one in each. Shards that an existing file lists too stay in it, if they are there and as long as they
 /// were. Calls `progress` as [`index_shards`] does.
 ///

@@ -152,6 +152,9 @@ struct Mark {
     cpu: Option<Duration>,
 }
 
+/// The number of batches from which those that are prepared ahead cancel out.
+const FEW_BATCHES: u64 = 12;
+
 /// The first batches of an epoch.
 struct Run {
     batches: u64,
@@ -194,7 +197,11 @@ fn cpu_ms(loader: &Loader, run: &Run) -> Result<Option<f64>, Problem> {
     if loader.len() < run.batches.saturating_mul(2) {
         return Ok(measure::epoch(loader, 1, u64::MAX, |_| ())?.cpu_ms());
     }
+    // Between two marks of a short run, nothing may be prepared.
     let [from, to] = run.marks[..] else { return Ok(run.cpu_ms) };
+    if run.batches < FEW_BATCHES {
+        return Ok(run.cpu_ms);
+    }
     let cpu = to.cpu.zip(from.cpu).map(|(to, from)| to.saturating_sub(from));
     #[expect(clippy::cast_precision_loss, reason = "shown rounded")]
     let images = (to.images - from.images) as f64;

@@ -144,7 +144,7 @@ fn a_joined_index_gives_the_same_batches_and_verify_finds_a_shard_that_was_repla
         let text = stdout_of(dir, &["index", "--join", name]);
         assert!(text.contains("23 samples, indexed in"), "{text}");
     }
-    assert!(!dir.join("s-000.tar.fidx").exists() && dir.join("joined.fidx").exists());
+    assert!(!dir.join("s-000.tar.fidx").exists() && dir.join("joined.fjdx").exists());
     for (name, scanned) in names.into_iter().zip(&scanned) {
         let builder = opened(dir, name);
         let print = builder.source().facts().fingerprint;

@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of shards without an index from which an index is advised.
 const MANY: usize = 1000;
 
+/// The number of folders up to which their indexes stay open: a run then goes on with its index while another is written.
+const MANY_FOLDERS: usize = 64;
+
 /// The shards of a dataset, with the positions of their samples.
 #[cfg_attr(not(feature = "tar"), allow(dead_code, reason = "TFRecords need half of it"))]
 pub(in crate::source) struct IndexedShards {
@@ -198,7 +201,7 @@ fn listed(
     }
     let mut joined = HashMap::new();
     for folder in &folders {
-        if let Some(found) = JoinedIndex::open(folder, folders.len() > 1, limits)? {
+        if let Some(found) = JoinedIndex::open(folder, folders.len() > MANY_FOLDERS, limits)? {
             let path: Arc<Path> = found.file.path().into();
             let numbers: Option<Vec<u32>> =
                 found.names.iter().map(|name| names.add(name)).collect();

@@ -1,4 +1,4 @@
-//! A joined index: the indexes of the shards in a folder as one file in it, `joined.fidx`.
+//! A joined index: the indexes of the shards in a folder as one file in it, `joined.fjdx`.
 //!
 //! | offset | size | field     |                                                                |
 //! |-------:|-----:|-----------|----------------------------------------------------------------|
@@ -20,6 +20,7 @@
 //! | length    | of the shard, in bytes                                                                     |
 //! | ends      | 4 B, as in `NAME.fidx`                                                                     |
 //! | samples   | their number                                                                               |
+//! | block     | 1 B: the number of samples of a block, as a power of two                                    |
 //! | digest    | CRC-32C of the table that `NAME.fidx` would have, 4 B; 0 for TFRecords                      |
 //! | pages     | their number of bytes                                                                      |
 //! | members   | the number of names in the shard; of each its number in `names`, its first sample and the length of its longest member |
@@ -46,8 +47,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tempfile::NamedTempFile;
 
-/// The name of the file.
-const NAME: &str = "joined.fidx";
+/// The name of the file. `joined.fidx` is the list of a folder `joined`.
+const NAME: &str = "joined.fjdx";
 
 const MAGIC: &[u8; 8] = b"\x89FJDX\r\n\x1a";
 const VERSION: u32 = 1;
@@ -57,7 +58,7 @@ const TAIL: u64 = 24;
 /// The least bytes of the pages of a block: where it ends, and its checksum.
 const LEAST_BLOCK: u64 = 8;
 
-/// The most bytes of a block that is read: 128 samples whose members have names of their own, and keys of many kilobytes.
+/// The most bytes of a block that is read: samples whose members have names of their own, and keys of many kilobytes.
 pub(super) const MOST_BLOCK: u64 = 16 << 20;
 
 /// The indexes of the shards in a folder.
@@ -192,10 +193,12 @@ fn shard(
     let sums = |rest: &mut &[u8]| take_array(rest).map(u32::from_le_bytes);
     let ends = sums(rest)?;
     let samples = u32::try_from(take_varint(rest)?).ok()?;
+    let [block_shift] = take_array(rest)?;
+    (block_shift <= PackedIndex::BLOCK_SHIFT).then_some(())?;
     let digest = sums(rest)?;
     let size = take_varint(rest)?;
     start.checked_add(size).filter(|after| *after <= end)?;
-    let blocks = u64::from(samples).div_ceil(PackedIndex::BLOCK as u64);
+    let blocks = u64::from(samples).div_ceil(1 << block_shift);
     (blocks * LEAST_BLOCK <= size).then_some(())?;
     let count = take_count(rest).filter(|count| *count <= rest.len())?;
     let named = |rest: &mut &[u8]| {
@@ -219,6 +222,7 @@ fn shard(
         layout: kind.layout()?,
         shard_len,
         samples,
+        block_shift,
         digest,
         names: named.into(),
         arrays: arrays.into(),
@@ -300,7 +304,7 @@ impl JoinedWriter {
         if listed.index.longest_block() > MOST_BLOCK {
             return Err(fail!(
                 Unsupported,
-                "128 samples take more than {MOST_BLOCK} bytes of a joined index, by their keys and names: index the shard \
+                "the keys and names of a few samples take more than {MOST_BLOCK} bytes of a joined index: index the shard \
                  without `--join`"
             )
             .at(&shard.location));
@@ -381,6 +385,7 @@ impl JoinedWriter {
         put_varint(index.shard_len, out);
         out.extend(shard.ends.to_le_bytes());
         put_varint(index.samples.into(), out);
+        out.push(index.block_shift);
         out.extend(index.digest.to_le_bytes());
         put_varint(size, out);
         put_varint(index.names.len() as u64, out);
@@ -422,7 +427,7 @@ pub(crate) fn read_joined(directory: &[u8], pages: &[u8], limits: &Limits) -> bo
     for shard in joined.shards.values() {
         let IndexPages::File { start, size, .. } = shard.index.pages else { continue };
         let (start, size) = ((start - HEAD) as usize, size as usize);
-        PackedIndex::put_sums(&mut summed[start..start + size], shard.index.len());
+        PackedIndex::put_sums(&mut summed[start..start + size], shard.index.blocks());
     }
     let Ok(Some(joined)) = whole(&summed) else { return false };
     for JoinedShard { index, .. } in joined.shards.values() {

@@ -1,8 +1,8 @@
 //! Index files: the positions of a shard's samples, stored beside the shard as `NAME.fidx`, of a
-//! Parquet file as `.NAME.fidx`, or for all shards in a folder as `joined.fidx` ([`joined`]).
+//! Parquet file as `.NAME.fidx`, or for all shards in a folder as `joined.fjdx` ([`joined`]).
 //!
 //! ```text
-//! joined.fidx lists the shard ─────────── its index is read where it lies, the shard when it is read first
+//! joined.fjdx lists the shard ─────────── its index is read where it lies, the shard when it is read first
 //! else NAME.fidx ─ load ─┐
 //! else the shard ─ scan ─┴▶ ShardIndex ─▶ PackedIndex
 //! ```
@@ -18,8 +18,8 @@
 //! |     -4 |    4 | CRC-32C | of all bytes before it                                    |
 //!
 //! All numbers are little-endian. A shard whose length or ends differ is another shard, and the index is
-//! refused. A shard that was changed in its middle only, byte for byte, is not recognized as another
-//! shard: its samples are still at the same positions.
+//! refused. A shard that was changed in its middle only, and has the same length, is not recognized as
+//! another shard.
 //!
 //! An index is read wherever there is one, but only [`index_shards`](fn@super::index_shards) and
 //! [`join_index`](fn@super::join_index) write one.

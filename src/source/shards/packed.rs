@@ -1,8 +1,8 @@
 //! The positions of the samples in one shard in few bytes: about 2 to 4 for each sample, in memory or in a file.
 //!
 //! ```text
-//! ShardIndex ─ pack ─▶ blocks of 128 samples ─┬─ in memory
-//!                                             └─ in a joined index, read when a sample of the block is located
+//! ShardIndex ─ pack ─▶ blocks of 1 to 128 samples ─┬─ in memory
+//!                                                  └─ in a joined index, read when a sample of the block is located
 //! ```
 //!
 //! | bytes of a shard | size | meaning                                                              |
@@ -36,8 +36,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of samples of a block; the last block of a shard has the others.
-const BLOCK: usize = 128;
+/// The most samples of a block, as a power of two.
+const BLOCK_SHIFT: u8 = 7;
+
+/// The most samples of a block.
+const BLOCK: usize = 1 << BLOCK_SHIFT;
+
+/// The most members of a block, unless one sample has half of them: to locate a member, those before it in its block are
+/// visited.
+const FEW_MEMBERS: usize = 1024;
 
 /// The size of a block of a tar file, as a power of two.
 const TAR_SHIFT: u8 = 9;
@@ -119,6 +126,8 @@ pub(in crate::source) struct PackedIndex {
     /// The length of the shard in bytes.
     pub(in crate::source) shard_len: u64,
     pub(in crate::source) samples: u32,
+    /// The number of samples of a block, as a power of two; the last block has the others.
+    pub(in crate::source) block_shift: u8,
     /// A checksum of the index: the same wherever the index was read from.
     pub(in crate::source) digest: u32,
     /// By the number of a name in the shard.
@@ -218,8 +227,8 @@ thread_local! {
 }
 
 impl PackedIndex {
-    /// The number of samples of a block; the last block of a shard has the others.
-    pub(in crate::source) const BLOCK: usize = BLOCK;
+    /// The most samples of a block, as a power of two.
+    pub(in crate::source) const BLOCK_SHIFT: u8 = BLOCK_SHIFT;
 
     /// Packs the index of a shard of `shard_len` bytes. The names of members get numbers in the order in which the index
     /// has them; [`rename`](Self::rename) replaces these. `is_array` returns whether the lengths of the members of a name are needed.
@@ -231,11 +240,12 @@ impl PackedIndex {
         is_array: impl Fn(&str) -> bool,
     ) -> Option<Self> {
         let samples = u32::try_from(index.len()).ok()?;
+        let block_shift = block_shift(index);
         let (mut ends, mut blocks) = (vec![], vec![]);
-        for first in (0..index.len()).step_by(BLOCK) {
+        for first in (0..index.len()).step_by(1 << block_shift) {
             let start = blocks.len();
             blocks.extend([0; 4]);
-            let last = index.len().min(first + BLOCK) - 1;
+            let last = index.len().min(first + (1 << block_shift)) - 1;
             put_block(index, first..=last, layout, &mut blocks)?;
             let sum = crc32c::crc32c(&blocks[start + 4..]);
             blocks[start..start + 4].copy_from_slice(&sum.to_le_bytes());
@@ -267,6 +277,7 @@ impl PackedIndex {
             layout,
             shard_len,
             samples,
+            block_shift,
             digest,
             names: names.into_iter().collect::<Option<Vec<_>>>()?.into(),
             arrays: arrays.into(),
@@ -297,10 +308,14 @@ impl PackedIndex {
         self.names.iter().find(|named| named.name == name)
     }
 
-    /// Puts the checksums of the blocks of `samples` samples right, as far as blocks lie within the pages.
+    /// Returns the number of blocks.
+    pub(in crate::source) fn blocks(&self) -> usize {
+        self.len().div_ceil(1 << self.block_shift)
+    }
+
+    /// Puts the checksums of `blocks` blocks right, as far as blocks lie within the pages.
     #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
-    pub(in crate::source) fn put_sums(pages: &mut [u8], samples: usize) {
-        let blocks = samples.div_ceil(BLOCK);
+    pub(in crate::source) fn put_sums(pages: &mut [u8], blocks: usize) {
         for number in 0..blocks {
             if let Some(block) = block_in(pages, number, blocks) {
                 let sum = crc32c::crc32c(&pages[block.clone()]);
@@ -312,7 +327,7 @@ impl PackedIndex {
     /// Returns the size in bytes of the longest block in memory.
     pub(in crate::source) fn longest_block(&self) -> u64 {
         let IndexPages::Memory(pages) = &self.pages else { return 0 };
-        let blocks = self.len().div_ceil(BLOCK);
+        let blocks = self.blocks();
         let sizes = (0..blocks).filter_map(|number| block_in(pages, number, blocks));
         sizes.map(|block| block.len() as u64 + 4).max().unwrap_or(0)
     }
@@ -379,9 +394,9 @@ impl PackedIndex {
         sample: usize,
         read: impl FnOnce(&Block<'_>, usize) -> Option<T>,
     ) -> Result<T, Error> {
-        let (number, within) = (sample / BLOCK, sample % BLOCK);
-        let (blocks, samples) =
-            (self.len().div_ceil(BLOCK), BLOCK.min(self.len() - sample + within));
+        let most = 1 << self.block_shift;
+        let (number, within) = (sample / most, sample % most);
+        let (blocks, samples) = (self.blocks(), most.min(self.len() - sample + within));
         let read = |bytes: &[u8]| read(&Block::parse(bytes, samples)?, within);
         match &self.pages {
             IndexPages::Memory(pages) => block_in(pages, number, blocks)
@@ -444,7 +459,7 @@ impl<'a> Block<'a> {
         let names: Vec<u16> = (0..count)
             .map(|_| u16::try_from(take_varint(rest)?).ok())
             .collect::<Option<Vec<_>>>()?;
-        let lists = match take_count(rest).filter(|lists| *lists <= rest.len())? {
+        let lists = match take_count(rest).filter(|lists| *lists <= samples)? {
             0 => None,
             lists => {
                 let lists = (0..lists).map(|_| list(rest, count)).collect::<Option<Vec<_>>>()?;
@@ -512,6 +527,18 @@ impl<'a> Block<'a> {
         }
         Some(())
     }
+}
+
+/// Returns the number of samples of a block, as a power of two: as many as possible, unless their members are many.
+fn block_shift(index: &ShardIndex) -> u8 {
+    let members: Vec<usize> = (0..index.len()).map(|sample| index.members(sample).len()).collect();
+    let is_short = |shift: &u8| {
+        members.chunks(1 << shift).all(|block| {
+            let (all, most) = (block.iter().sum::<usize>(), block.iter().max().copied());
+            all <= FEW_MEMBERS || all <= 2 * most.unwrap_or(0)
+        })
+    };
+    (0..=BLOCK_SHIFT).rev().find(is_short).unwrap_or(0)
 }
 
 /// Takes a list of members: indices into `names` names.
@@ -686,6 +713,32 @@ mod tests {
             any.end(b"").unwrap();
             packed(&any, layout);
         }
+    }
+
+    /// To locate a member takes time by the members before it in its block.
+    #[test]
+    fn samples_of_many_members_are_in_small_blocks() {
+        let names: Vec<&'static str> =
+            (0..300).map(|n| &*Box::leak(format!("f{n}").into_boxed_str())).collect();
+        let shift_of = |counts: &[usize]| {
+            let samples = counts.iter().enumerate().map(|(n, count)| {
+                (
+                    n.to_string(),
+                    names[..*count].iter().map(|name| (*name, random(n as u64) % 9)).collect(),
+                )
+            });
+            packed(
+                &index(MemberLayout::Tar, samples.collect::<Vec<_>>().into_iter()),
+                MemberLayout::Tar,
+            )
+            .block_shift
+        };
+        assert_eq!(shift_of(&[3; 300]), 7);
+        assert_eq!(shift_of(&[65; 140]), 3);
+        assert_eq!(shift_of(&[300; 40]), 1);
+        let mut one_long = [2; 300];
+        one_long[77] = 300;
+        assert_eq!(shift_of(&one_long), 7, "the others of its block are short");
     }
 
     #[test]

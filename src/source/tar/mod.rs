@@ -75,7 +75,7 @@ pub struct Tar {
 impl Tar {
     /// Opens the shards that a text names: paths or addresses, with braces, `::` and `*` for several.
     ///
-    /// If the folder of a shard has an index that lists the shard (`joined.fidx`, see
+    /// If the folder of a shard has an index that lists the shard (`joined.fjdx`, see
     /// [`join_index`](super::join_index)), or the shard has an index file (`train-000.tar.fidx`, see
     /// [`index_shards`](super::index_shards)), that is read. For other shards the headers of all members are read,
     /// several shards at a time. No file is written.

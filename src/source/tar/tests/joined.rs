@@ -95,7 +95,7 @@ fn seen(spec: &str, options: &TarOptions) -> Result<Seen, String> {
 fn remove_indexes(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "fidx") {
+        if path.extension().is_some_and(|extension| extension == "fidx" || extension == "fjdx") {
             fs::remove_file(path).unwrap();
         }
     }
@@ -125,12 +125,12 @@ fn samples_are_the_same_by_a_scan_an_index_beside_each_shard_and_a_joined_one() 
     assert!(look() == scanned, "an index beside each shard");
     remove_indexes(dir.path());
     let report = join_index(&spec, &|_, _| {}).unwrap();
-    let size = fs::metadata(dir.path().join("joined.fidx")).unwrap().len();
+    let size = fs::metadata(dir.path().join("joined.fjdx")).unwrap().len();
     assert_eq!((report.shards, report.samples, report.bytes), (9, samples as u64, size));
     assert!(look() == scanned, "a joined index");
     assert_eq!(join_index(&spec, &|_, _| {}).unwrap(), report, "written again");
     // Some by each.
-    fs::remove_file(dir.path().join("joined.fidx")).unwrap();
+    fs::remove_file(dir.path().join("joined.fjdx")).unwrap();
     join_index(dir.path().join("{000,004,005}.tar").to_str().unwrap(), &|_, _| {}).unwrap();
     index_shards(dir.path().join("{001,005,007}.tar").to_str().unwrap(), &|_, _| {}).unwrap();
     assert!(look() == scanned, "some by each");
@@ -211,27 +211,27 @@ fn shards_of_another_call_stay_in_the_joined_index() {
         .unwrap();
     progress.lock().unwrap().sort_unstable();
     assert_eq!(*progress.lock().unwrap(), [(1, 2), (2, 2)]);
-    let first = fs::read(path("joined.fidx")).unwrap();
+    let first = fs::read(path("joined.fjdx")).unwrap();
     join_index(&path("val-*.tar"), &|_, _| {}).unwrap();
-    let both = fs::read(path("joined.fidx")).unwrap();
+    let both = fs::read(path("joined.fjdx")).unwrap();
     assert!(both.len() > first.len());
     assert_eq!((open("train-{0,1}.tar"), open("val-0.tar")), (train, val));
     // A shard that is gone is left out, and a damaged index is replaced.
     fs::remove_file(path("train-0.tar")).unwrap();
     join_index(&path("val-*.tar"), &|_, _| {}).unwrap();
-    let less = fs::read(path("joined.fidx")).unwrap();
+    let less = fs::read(path("joined.fjdx")).unwrap();
     assert!(less.len() < both.len() && less.len() > first.len() / 2);
-    fs::write(path("joined.fidx"), &less[..less.len() - 1]).unwrap();
+    fs::write(path("joined.fjdx"), &less[..less.len() - 1]).unwrap();
     let error = Tar::open_shards(&path("val-0.tar"), &small()).map(drop).unwrap_err().to_string();
-    assert!(error.contains("joined.fidx") && error.contains("index --join"), "{error}");
+    assert!(error.contains("joined.fjdx") && error.contains("index --join"), "{error}");
     join_index(&path("val-*.tar"), &|_, _| {}).unwrap();
     open("val-0.tar");
     // A file of another program is left as it is.
-    fs::write(path("joined.fidx"), "another file").unwrap();
+    fs::write(path("joined.fjdx"), "another file").unwrap();
     open("val-0.tar");
     let error = join_index(&path("val-*.tar"), &|_, _| {}).unwrap_err();
-    assert!(error.kind() == ErrorKind::AlreadyExists && error.to_string().contains("joined.fidx"));
-    assert_eq!(fs::read(path("joined.fidx")).unwrap(), b"another file");
+    assert!(error.kind() == ErrorKind::AlreadyExists && error.to_string().contains("joined.fjdx"));
+    assert_eq!(fs::read(path("joined.fjdx")).unwrap(), b"another file");
 }
 
 #[test]
@@ -243,14 +243,14 @@ fn an_interrupted_or_failed_join_leaves_the_index_as_it_was() {
     let spec = dir.path().join("?.tar");
     let spec = spec.to_str().unwrap();
     join_index(spec, &|_, _| {}).unwrap();
-    let before = fs::read(dir.path().join("joined.fidx")).unwrap();
+    let before = fs::read(dir.path().join("joined.fjdx")).unwrap();
     let cancel = CancelFlag::new();
     let error = join_until(spec, &cancel, &|_, _| cancel.cancel()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     fs::write(dir.path().join("4.tar"), &usual()[..2000]).unwrap();
     let error = join_index(spec, &|_, _| {}).unwrap_err().to_string();
     assert!(error.contains("4.tar: byte "), "{error}");
-    assert_eq!(fs::read(dir.path().join("joined.fidx")).unwrap(), before);
+    assert_eq!(fs::read(dir.path().join("joined.fjdx")).unwrap(), before);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 10, "no other file is left");
 }
 
@@ -263,7 +263,7 @@ fn a_joined_index_cut_or_changed_anywhere_is_refused_or_gives_the_same_samples()
     let spec = dir.path().join("{a,b}.tar");
     let spec = spec.to_str().unwrap();
     join_index(spec, &|_, _| {}).unwrap();
-    let joined = dir.path().join("joined.fidx");
+    let joined = dir.path().join("joined.fjdx");
     let whole = fs::read(&joined).unwrap();
     let expected = in_order(&Tar::open_shards(spec, &small()).unwrap());
     let mut refused = [0, 0];
@@ -271,17 +271,17 @@ fn a_joined_index_cut_or_changed_anywhere_is_refused_or_gives_the_same_samples()
         fs::write(&joined, bytes).unwrap();
         match Tar::open_shards(spec, &small()) {
             Err(error) => {
-                assert!(error.to_string().contains("joined.fidx"), "{what}: {error}");
+                assert!(error.to_string().contains("joined.fjdx"), "{what}: {error}");
                 refused[0] += 1;
             }
             Ok(tar) => {
                 for (sample, (_, expected)) in (0..).map(SampleId).zip(&expected) {
                     match tar.read(sample) {
                         Ok(record) => assert_eq!(Ok(record), *expected, "{what}"),
-                        Err(error) if expected.is_err() && !error.to_string().contains("fidx") => {}
+                        Err(error) if expected.is_err() && !error.to_string().contains("fjdx") => {}
                         Err(error) => {
                             let text = error.to_string();
-                            assert!(text.contains("joined.fidx: byte "), "{what}: {text}");
+                            assert!(text.contains("joined.fjdx: byte "), "{what}: {text}");
                             refused[1] += 1;
                             break;
                         }
@@ -330,8 +330,8 @@ fn shards_in_several_folders_have_an_index_in_each() {
     let spec = spec.to_str().unwrap();
     let scanned = in_order(&Tar::open_shards(spec, &small()).unwrap());
     assert_eq!(join_index(spec, &|_, _| {}).unwrap().shards, 3);
-    assert!(dir.path().join("c/joined.fidx").is_file());
-    fs::remove_file(dir.path().join("b/joined.fidx")).unwrap();
+    assert!(dir.path().join("c/joined.fjdx").is_file());
+    fs::remove_file(dir.path().join("b/joined.fjdx")).unwrap();
     assert_eq!(in_order(&Tar::open_shards(spec, &small()).unwrap()), scanned);
     let remote = join_index("https://example.org/a.tar", &|_, _| {});
     assert!(remote.is_err());
