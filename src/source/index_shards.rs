@@ -147,7 +147,7 @@ pub fn join_until(
         check(cancel)?;
         let found = match find(shard)? {
             Found::Samples(kind, index) => {
-                let (index, names) = pack(shard, kind, index)?;
+                let (index, names) = pack(shard, kind, &index)?;
                 Ok((kind, index, names))
             }
             #[cfg(feature = "parquet")]

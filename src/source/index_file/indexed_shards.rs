@@ -9,7 +9,7 @@ use crate::sample::Limits;
 #[cfg(feature = "tar")]
 use crate::source::columns::As;
 use crate::source::file::FileBytes;
-use crate::source::shards::{MemberNames, PackedIndex, Shard, ShardIndex, Shards};
+use crate::source::shards::{IndexPages, MemberNames, PackedIndex, Shard, ShardIndex, Shards};
 use crate::source::{BoxError, Location};
 use crate::threads::ThreadsError;
 use crate::warnings::warn;
@@ -20,6 +20,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The number of shards without an index from which an index is advised.
 const MANY: usize = 1000;
+
+/// The number of samples whose positions are not packed, as far as their shards have no joined index: of so many, they take
+/// 65 MB.
+const LISTED_SAMPLES: usize = 1_000_000;
 
 /// The number of folders up to which their indexes stay open: a run then goes on with its index while another is written.
 const MANY_FOLDERS: usize = 64;
@@ -115,7 +119,7 @@ impl IndexedShards {
     where
         E: From<Error> + From<BoxError> + From<ThreadsError> + Send,
     {
-        let scans = AtomicUsize::new(0);
+        let (scans, listed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let open = |shard: &Shard| -> Result<Opened, E> {
             let (index, is_open) = match load(shard, kind)? {
                 Some(index) => (index, false),
@@ -128,8 +132,14 @@ impl IndexedShards {
                     (index, is_open)
                 }
             };
-            let index = pack(shard, kind, index)?;
-            Ok(Opened { index: index.0, names: index.1, is_open })
+            let (mut packed, names) = pack(shard, kind, &index)?;
+            let samples = packed.len();
+            if listed.fetch_add(samples, Ordering::Relaxed).saturating_add(samples)
+                <= LISTED_SAMPLES
+            {
+                packed.pages = IndexPages::Lists(Arc::new(index));
+            }
+            Ok(Opened { index: packed, names, is_open })
         };
         let opened = parallel::map(shards.all(), open)?;
         let (mut indexes, mut unended) = (vec![], vec![]);
@@ -152,17 +162,17 @@ impl IndexedShards {
 pub(in crate::source) fn pack(
     shard: &Shard,
     kind: Kind,
-    index: ShardIndex,
+    index: &ShardIndex,
 ) -> Result<(PackedIndex, Vec<String>), Error> {
     #[cfg(feature = "tar")]
     let is_array = |name: &str| kind == Kind::Tar && As::of_extension(name) == As::NdArray;
     #[cfg(not(feature = "tar"))]
     let is_array = |_: &str| false;
     let layout = kind.layout().ok_or_else(|| too_many(shard))?;
-    let digest = if kind == Kind::Tar { digest(&index) } else { 0 };
-    let packed = PackedIndex::pack(&index, (layout, shard.bytes.len(), digest), is_array);
+    let digest = if kind == Kind::Tar { digest(index) } else { 0 };
+    let packed = PackedIndex::pack(index, (layout, shard.bytes.len(), digest), is_array);
     let packed = packed.ok_or_else(|| too_many(shard))?;
-    Ok((packed, index.into_names()))
+    Ok((packed, index.names().to_vec()))
 }
 
 fn too_many(shard: &Shard) -> Error {

@@ -354,7 +354,7 @@ impl JoinedWriter {
         let mut kept: Vec<_> = old.shards.iter().collect();
         kept.sort_by_key(|(_, shard)| match shard.index.pages {
             IndexPages::File { start, .. } => start,
-            IndexPages::Memory(_) => 0,
+            IndexPages::Lists(_) | IndexPages::Memory(_) => 0,
         });
         for (name, shard) in kept {
             let is_there = || {
@@ -466,7 +466,7 @@ pub(super) mod examples {
         let folder = tempfile::tempdir().unwrap();
         let shard = Shard::held("a", &vec![0; end as usize]);
         let kind = if is_tar { Kind::Tar } else { Kind::TfRecord };
-        let (index, names) = super::super::pack(&shard, kind, index).unwrap();
+        let (index, names) = super::super::pack(&shard, kind, &index).unwrap();
         let mut writer = JoinedWriter::create(folder.path(), &Limits::DEFAULT).unwrap();
         writer.add(&shard, (kind, index), &names).unwrap();
         writer.finish().unwrap();

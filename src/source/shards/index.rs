@@ -83,11 +83,6 @@ impl ShardIndex {
         &self.names
     }
 
-    /// Returns the names of members, each once.
-    pub(in crate::source) fn into_names(self) -> Vec<String> {
-        self.names
-    }
-
     /// Returns a sample's key; empty beyond the last sample.
     pub(in crate::source) fn key(&self, sample: usize) -> &[u8] {
         self.keys.get(span(&self.key_ends, sample)).unwrap_or_default()

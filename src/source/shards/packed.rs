@@ -140,8 +140,14 @@ pub(in crate::source) struct PackedIndex {
 /// The bytes of a [`PackedIndex`].
 #[derive(Clone, Debug)]
 pub(in crate::source) enum IndexPages {
+    /// Not packed: some 65 bytes a sample, of which any is found at once.
+    Lists(Arc<ShardIndex>),
     Memory(Box<[u8]>),
-    File { file: Arc<IndexFile>, start: u64, size: u64 },
+    File {
+        file: Arc<IndexFile>,
+        start: u64,
+        size: u64,
+    },
 }
 
 /// An open file of indexes.
@@ -341,6 +347,9 @@ impl PackedIndex {
         if sample >= self.len() {
             return Ok(vec![]);
         }
+        if let IndexPages::Lists(lists) = &self.pages {
+            return Ok(lists.key(sample).to_vec());
+        }
         self.block(sample, |block, sample| keys::key(block.keys, sample, block.samples))
     }
 
@@ -384,6 +393,10 @@ impl PackedIndex {
         if sample >= self.len() {
             return Ok(());
         }
+        if let IndexPages::Lists(lists) = &self.pages {
+            lists.members(sample).iter().copied().for_each(found);
+            return Ok(());
+        }
         let of = (self.layout, self.shard_len, self.names.len());
         self.block(sample, |block, sample| block.members(sample, of, &mut found))
     }
@@ -399,6 +412,7 @@ impl PackedIndex {
         let (blocks, samples) = (self.blocks(), most.min(self.len() - sample + within));
         let read = |bytes: &[u8]| read(&Block::parse(bytes, samples)?, within);
         match &self.pages {
+            IndexPages::Lists(_) => Err(fail!(Format, "the index of the shard has no blocks")),
             IndexPages::Memory(pages) => block_in(pages, number, blocks)
                 .and_then(|block| read(pages.get(block)?))
                 .ok_or_else(|| fail!(Format, "the index of the shard is damaged")),

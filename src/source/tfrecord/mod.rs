@@ -272,7 +272,7 @@ fn index(shard: &Shard, limits: &Limits) -> Result<PackedIndex, BoxError> {
         Some(index) => index,
         None => scan(shard, limits)?,
     };
-    Ok(pack(shard, Kind::TfRecord, index)?.0)
+    Ok(pack(shard, Kind::TfRecord, &index)?.0)
 }
 
 /// Counts the intact records of a file that is read in sequence: for fuzzing.
