@@ -109,8 +109,8 @@ seed() {
         printf '\041\0\0\0\001\0\0\0\0\0\0\0\001\0\0\0a\100\0\0\0\0\0\0\0\001\0\0\0\0\0\0\0\044\0\0\0%036d' 0 >"$corpus/one"
         ;;
     joined_index)
-        # A directory of 26 bytes with one shard of two samples, and 27 bytes of its pages.
-        printf '\032\0\0\0\001\003jpg\001\001a\001\200\040\0\0\0\0\002\0\0\0\0\033\001\0\0\003\0' >"$corpus/one"
+        # A directory of 27 bytes with one shard of two samples, and 27 bytes of its pages.
+        printf '\033\0\0\0\001\003jpg\001\001a\001\200\040\0\0\0\0\002\007\0\0\0\0\033\001\0\0\003\0' >"$corpus/one"
         printf '\027\0\0\0\0\0\0\0\001\0\0\0\011\0\0\0\006\0\001\001k\0\001\001\0\0\002' >>"$corpus/one"
         ;;
     yolo) printf '0 0.5 0.5 0.25 0.5\n1 0.1 0.1 0.5 0.1 0.5 0.5\n\0names: [a, b]\n' >"$corpus/labels.txt" ;;

@@ -1166,7 +1166,7 @@ mod tests {
         assert_refuses(joined_index);
         // The first input of `scripts/fuzz.sh`.
         let directory =
-            b"\x1a\0\0\0\x01\x03jpg\x01\x01a\x01\x80\x20\0\0\0\0\x02\0\0\0\0\x1b\x01\0\0\x03\0";
+            b"\x1b\0\0\0\x01\x03jpg\x01\x01a\x01\x80\x20\0\0\0\0\x02\x07\0\0\0\0\x1b\x01\0\0\x03\0";
         let pages = b"\x17\0\0\0\0\0\0\0\x01\0\0\0\x09\0\0\0\x06\0\x01\x01k\0\x01\x01\0\0\x02";
         assert!(joined_index(&[&directory[..], pages].concat()));
         assert_holds("joined_index", generate::joined_index(), None, joined_index);
