@@ -26,6 +26,7 @@ use super::memory::reserved;
 use super::mixture::{DataMixture, Point, Schedule, Stopping, Time, Weights};
 use super::permuted::Permutation;
 use super::random::{exp, generator, ln, shuffle};
+use crate::amounts::counted;
 use crate::error::{Error, fail};
 use crate::sample::Epoch;
 use crate::source::Fingerprint;
@@ -302,10 +303,12 @@ impl Mixed {
         if found != components {
             let error = fail!(
                 Parameter,
-                "order mixture: {found} weights for a dataset of {components} components"
+                "order mixture: {found} weights for a dataset of {components}",
+                components = counted(components as u64, "component")
             );
             let help = "give one weight for each dataset that is joined, by `source::Concat` in Rust and \
-                        `fuseloop.sources.concat` in Python";
+                        `fuseloop.sources.concat` in Python; names of shards are joined to one dataset, unless each is \
+                        opened before, by `fuseloop.sources.open`";
             return Err(error.help(help));
         }
         for (component, (&weight, size)) in weights.iter().zip(&self.sizes).enumerate() {

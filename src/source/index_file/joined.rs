@@ -115,13 +115,14 @@ impl JoinedIndex {
         if bytes.len() < HEAD || !bytes.copy(0, 8)?.starts_with(MAGIC) {
             return Ok(None);
         }
-        let damaged = || fail!(Format, "the index is damaged: run `fuseloop index --join` again");
+        let damaged =
+            || fail!(Format, "the index is damaged: run `fuseloop index --join SHARDS` again");
         let head = bytes.copy(0, HEAD)?;
         let version = head.last_chunk().map_or(0, |version| u32::from_le_bytes(*version));
         if version != VERSION {
             return Err(fail!(
                 Format,
-                "an index of version {version}, this build reads {VERSION}: run `fuseloop index --join` again"
+                "an index of version {version}, this build reads {VERSION}: run `fuseloop index --join SHARDS` again"
             ));
         }
         let start = bytes.len().checked_sub(TAIL).filter(|start| *start >= HEAD);

@@ -35,7 +35,7 @@ impl ListedFile {
         let other = || {
             let index = crate::escape::Escaped(&self.index.to_string_lossy()).to_string();
             io::Error::other(format!(
-                "its index in {index} belongs to another file: run `fuseloop index --join` again"
+                "its index in {index} belongs to another file: run `fuseloop index --join SHARDS` again"
             ))
         };
         if file.found_len() != self.len {

@@ -183,7 +183,7 @@ impl IndexFile {
     }
 
     fn damaged(&self, at: u64) -> Error {
-        fail!(Format, "the index is damaged: run `fuseloop index --join` again")
+        fail!(Format, "the index is damaged: run `fuseloop index --join SHARDS` again")
             .at(&self.path)
             .byte(at)
     }
@@ -430,7 +430,7 @@ impl PackedIndex {
                     fail!(
                         Format,
                         "the index is damaged: block {number} of a shard has keys or members that the shard can't have: run \
-                         `fuseloop index --join` again"
+                         `fuseloop index --join SHARDS` again"
                     )
                     .at(&file.path)
                     .byte(at)
