@@ -72,15 +72,15 @@ pub struct Stats {
 /// The stored form of what a loader decodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
-    /// Images, one or a few of each sample: JPEGs among them, or unknown.
+    /// Images, one or a few of each sample: mostly JPEGs, or unknown.
     Images,
-    /// Images of which all JPEGs are re-cut, and that are no files of other formats.
+    /// Images that are mostly re-cut JPEGs.
     RecutImages,
-    /// Images that are bit planes.
+    /// Images that are mostly bit planes.
     PlaneImages,
-    /// Images in files of other formats than JPEG.
+    /// Images that are mostly files of other formats than JPEG.
     OtherImages,
-    /// Images that are pixels.
+    /// Images that are mostly pixels.
     Pixels,
     /// Audio files.
     Audio,

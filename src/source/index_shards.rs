@@ -197,7 +197,7 @@ fn check(cancel: &CancelFlag) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// What was found in a shard.
+/// The samples that were found in a shard.
 enum Found {
     /// The positions of the samples.
     Samples(Kind, ShardIndex),

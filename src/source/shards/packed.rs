@@ -291,7 +291,7 @@ impl PackedIndex {
         })
     }
 
-    /// Gives the names of members their numbers in a dataset.
+    /// Replaces the numbers of the names of members by those that they have in a dataset.
     ///
     /// Returns `None` if a name has no number.
     pub(in crate::source) fn rename(

@@ -77,7 +77,7 @@ fn spec(dir: &Path) -> String {
     dir.join("{000..008}.tar").to_str().unwrap().to_owned()
 }
 
-/// What is seen of a dataset: its fingerprint, its longest values, its values or errors, and where they lie.
+/// The facts of a dataset that a user sees: its fingerprint, its longest values, its values or errors, and where they lie.
 type Seen =
     (u64, Vec<Option<u64>>, Vec<(String, Result<Record, String>)>, Vec<Option<SampleLocation>>);
 
@@ -142,7 +142,7 @@ fn shards_of_a_joined_index_are_opened_when_they_are_read() {
     write_odd(dir.path());
     let spec = spec(dir.path());
     join_index(&spec, &|_, _| {}).unwrap();
-    // Of arrays, the first one is read to know their shape.
+    // The first array would be read when the dataset is opened, to know its shape.
     let options = small().field("text", "txt", As::Bytes);
     let whole = in_order(&Tar::open_shards(&spec, &options).unwrap());
     // A folder that was moved, and a shard that is not there.

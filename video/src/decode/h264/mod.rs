@@ -17,8 +17,8 @@
 //! | 4:4:4, lossless, bit depths other than 8 and 10 | not decoded by `rust_h264` |
 //! | a size that changes in mid-stream | frames of a clip have one size |
 //!
-//! What libavcodec reads is said to need it where the first parameter sets of the stream state it. What contradicts these, or
-//! the size in the container, is damage.
+//! An error names libavcodec where the first parameter sets of the stream state what it alone reads. Parts that contradict
+//! these, or the size in the container, are damage.
 
 mod gaps;
 mod references;
