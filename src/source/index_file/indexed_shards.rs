@@ -9,7 +9,7 @@ use crate::sample::Limits;
 #[cfg(feature = "tar")]
 use crate::source::columns::As;
 use crate::source::file::FileBytes;
-use crate::source::shards::{IndexPages, MemberNames, PackedIndex, Shard, ShardIndex, Shards};
+use crate::source::shards::{MemberNames, PackedIndex, Shard, ShardIndex, Shards};
 use crate::source::{BoxError, Location};
 use crate::threads::ThreadsError;
 use crate::warnings::warn;
@@ -137,7 +137,7 @@ impl IndexedShards {
             if listed.fetch_add(samples, Ordering::Relaxed).saturating_add(samples)
                 <= LISTED_SAMPLES
             {
-                packed.pages = IndexPages::Lists(Arc::new(index));
+                packed = packed.unpacked(index);
             }
             Ok(Opened { index: packed, names, is_open })
         };

@@ -291,6 +291,11 @@ impl PackedIndex {
         })
     }
 
+    /// Returns the index with the positions of `index`, which it was packed from, as they are.
+    pub(in crate::source) fn unpacked(self, index: ShardIndex) -> Self {
+        Self { pages: IndexPages::Lists(Arc::new(index)), ..self }
+    }
+
     /// Replaces the numbers of the names of members by those that they have in a dataset.
     ///
     /// Returns `None` if a name has no number.

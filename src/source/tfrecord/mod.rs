@@ -272,7 +272,9 @@ fn index(shard: &Shard, limits: &Limits) -> Result<PackedIndex, BoxError> {
         Some(index) => index,
         None => scan(shard, limits)?,
     };
-    Ok(pack(shard, Kind::TfRecord, &index)?.0)
+    let (packed, _) = pack(shard, Kind::TfRecord, &index)?;
+    // A stream locates every record.
+    Ok(packed.unpacked(index))
 }
 
 /// Counts the intact records of a file that is read in sequence: for fuzzing.
