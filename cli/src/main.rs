@@ -5,6 +5,6 @@ mod reserve;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    reserve::limit_arenas();
+    reserve::prepare();
     ExitCode::from(fuseloop_cli::run(std::env::args_os()))
 }

@@ -19,9 +19,10 @@ const LEN: usize = 4 << 20;
 /// The largest allocation that is taken from what is kept back.
 const LARGEST: usize = 64 << 10;
 
-/// Lets threads share the arenas of their allocations if addresses are limited. glibc reserves 64 MiB of
-/// addresses for the arena of each thread, which would leave none for anything else.
-pub(super) fn limit_arenas() {
+/// Prepares the process for a limit on addresses, if it has one. Threads then share the arenas of their allocations:
+/// glibc reserves 64 MiB of addresses for the arena of each thread, which would leave none for anything else. And the
+/// stack of this thread is grown: where it grows later, and finds no addresses, a signal ends the process.
+pub(super) fn prepare() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
@@ -32,8 +33,16 @@ pub(super) fn limit_arenas() {
             let arenas = (limit.rlim_cur >> 29).max(1);
             // SAFETY: the function takes two numbers, and no other thread runs yet.
             unsafe { libc::mallopt(libc::M_ARENA_MAX, arenas as libc::c_int) };
+            grow_stack();
         }
     }
+}
+
+/// Uses more of the stack than any command was seen to use, which is 288 KiB. The system never takes it back.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[inline(never)]
+fn grow_stack() {
+    std::hint::black_box([0_u8; 512 << 10]);
 }
 
 /// Allocates from the system, and small allocations that the system refuses from `bytes`.

@@ -26,9 +26,16 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module, ModuleError};
 use fuseloop_ops::author::RowProducer;
+use fuseloop_ops::internals::memory;
 
 /// The maximum bytes of code of one block.
 const MAX_CODE: usize = 4 << 20;
+
+/// The memory that Cranelift takes for each instruction of a block at most: 1,500 to 2,400 bytes were measured.
+const ROOM_OF_INSTRUCTION: usize = 4 << 10;
+
+/// The memory that the rest of the compiler takes: the IR of a block, the row loops, the tables of Cranelift.
+const ROOM: usize = 2 << 20;
 
 /// The advice for an error of the compiler.
 pub(super) const BUG: &str =
@@ -67,8 +74,19 @@ fn host() -> Target {
     return Target::PORTABLE;
 }
 
+/// Returns an error unless the system has the memory to compile `instructions`. Cranelift would abort the process.
+fn check_room(instructions: usize) -> Result<(), Error> {
+    let bytes = ROOM + instructions * ROOM_OF_INSTRUCTION;
+    memory::probe(bytes, "the compiler").map_err(|_| {
+        let error =
+            fail!(Memory, "out of memory: could not allocate {bytes} bytes to compile loops");
+        error.out_of_memory().help("set FUSELOOP_NO_JIT=1 to run without compiled loops")
+    })
+}
+
 /// Compiles one list of fused ops. `perf` shows the code under `name`.
 pub(crate) fn compile(spec: BodySpec<'_>, name: &str) -> Result<CompiledBody, Error> {
+    check_room(0)?;
     let mut module = new_module();
     let defined = define(&mut module, "block", spec, None).and_then(|defined| {
         module.finalize_definitions()?;
@@ -213,6 +231,7 @@ pub(super) fn define(
     let mut builder = FunctionBuilder::new(&mut context.func, &mut builder_context);
     emit::function(&mut builder, spec, &imports, host(), &mut constants);
     builder.finalize(module.target_config());
+    check_room(context.func.dfg.num_insts())?;
     module.define_function(id, &mut context)?;
     let bytes = check_code(&context, allowed)?;
     let of_pass = |row_loop: Result<Option<RowLoop>, Fallback>| {
@@ -303,7 +322,9 @@ pub(crate) fn ir_text(spec: BodySpec<'_>) -> String {
 /// Returns the native code of a block as text: instructions and registers as Cranelift lists them right
 /// before it encodes them, without the pseudo-instructions that emit no bytes.
 pub(crate) fn asm_text(spec: BodySpec<'_>) -> Result<String, Error> {
+    check_room(0)?;
     let mut context = cranelift_codegen::Context::for_function(ir(spec, host()));
+    check_room(context.func.dfg.num_insts())?;
     context.set_disasm(true);
     let compiled = context.compile(isa().as_ref(), &mut Default::default());
     let compiled = compiled.map_err(ModuleError::from)?;
