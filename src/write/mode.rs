@@ -119,6 +119,36 @@ impl Default for ImageOptions {
 }
 
 impl ImageOptions {
+    /// Returns the settings that have other values than their defaults.
+    pub(super) fn settings(&self) -> impl Iterator<Item = (&'static str, String)> + use<> {
+        let Self { write_mode, max_resolution, jpeg_quality, verify, tile, bit_planes, seed } =
+            self;
+        let mode = match *write_mode {
+            WriteMode::Lossless => None,
+            WriteMode::Raw => Some("raw".to_owned()),
+            WriteMode::Mask => Some("mask".to_owned()),
+            WriteMode::Jpg => Some("jpg".to_owned()),
+            WriteMode::Smart { smart_threshold: None } => Some("smart".to_owned()),
+            WriteMode::Smart { smart_threshold: Some(bytes) } => {
+                Some(format!("smart above {bytes} bytes"))
+            }
+            WriteMode::Proportion { compress_probability } => {
+                Some(format!("proportion {compress_probability}"))
+            }
+        };
+        [
+            ("write_mode", mode),
+            ("max_resolution", max_resolution.map(|pixels| pixels.to_string())),
+            ("jpeg_quality", jpeg_quality.map(|quality| quality.to_string())),
+            ("verify", verify.then(|| "on".to_owned())),
+            ("tile", tile.map(|tile| tile.to_string())),
+            ("bit_planes", bit_planes.then(|| "on".to_owned())),
+            ("seed", (*seed != 0).then(|| seed.to_string())),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+    }
+
     /// Checks the options for the images of a field.
     ///
     /// # Errors

@@ -140,6 +140,31 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
+    /// Returns the settings that decide what a conversion to `format` writes, by name. Those without a value are left
+    /// out, as are those of an image that have their defaults.
+    pub(super) fn settings(&self, format: &str) -> BTreeMap<String, String> {
+        let Self { page_size, image, images, max_samples, max_bytes, shards, ranks, .. } = self;
+        let mut all = BTreeMap::from([("format".to_owned(), format.to_owned())]);
+        let numbers = [
+            ("page_size", page_size.map(u64::from)),
+            ("max_samples", *max_samples),
+            ("max_bytes", *max_bytes),
+            ("shards", *shards),
+        ];
+        for (name, number) in numbers {
+            all.extend(number.map(|number| (name.to_owned(), number.to_string())));
+        }
+        let ranks = ranks.map(|ranks| format!("{} of {}", ranks.rank(), ranks.world_size()));
+        all.extend(ranks.map(|ranks| ("ranks".to_owned(), ranks)));
+        all.extend(image.settings().map(|(name, value)| (name.to_owned(), value)));
+        for (field, image) in images {
+            all.insert(format!("images.{field}"), "set".to_owned());
+            let settings = image.settings();
+            all.extend(settings.map(|(name, value)| (format!("images.{field}.{name}"), value)));
+        }
+        all
+    }
+
     /// Returns the size of the first pages, and the largest size that they may grow to.
     /// By default the first pages are of the size that the source has.
     pub(super) fn checked_page_size(&self, source: Option<u32>) -> Result<(u32, u32), Error> {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! DST.fuseloop-convert.json      locked while its writer is alive
-//! {"fuseloop":"convert","version":5,"source":"<fingerprint>","options":"<words>"}
+//! {"fuseloop":"convert","version":6,"source":"<fingerprint>","options":{"<setting>":"<value>"}}
 //! {"crc":"<8 hex digits>","unit":{"first":0,"end":1000,"samples":998,"files":1,"bytes":123,"pages":0,
 //!  "skipped":2,"damaged":[[17,"why"],..],"reencoded":[["png","raw",false,12,0],..],"jpegs":[900,80,7000,7100,6],
 //!  "bytes_reencoded":[9000,9900],"checkpoint":[8388608,2000,77]}}   on one line
@@ -19,7 +19,7 @@
 use super::WriteOptions;
 use crate::error::{Error, fail};
 use crate::sample::SampleId;
-use crate::source::{FORMATS, ImageMode};
+use crate::source::{Escaped, FORMATS, ImageMode};
 use crate::write::atomic_file::{busy, not_a_file, open_own, sync_dir};
 use crate::write::error::{io_error, write_error};
 use crate::write::options::OnUnreadable;
@@ -28,6 +28,7 @@ use crate::write::report::{
 };
 use crate::write::step::{FileStep, ObservedFile, StepFile, StepObserver};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -36,13 +37,14 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".fuseloop-convert.json";
 
-const VERSION: u64 = 5;
+const VERSION: u64 = 6;
 
 /// The identity of a conversion: a journal can be resumed only with the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ConversionId {
     pub(super) source: String,
-    pub(super) options: String,
+    /// The settings that decide what is written, by name.
+    pub(super) options: BTreeMap<String, String>,
     /// The samples of the source that are converted.
     pub(super) samples: Range<u64>,
 }
@@ -215,6 +217,22 @@ pub(super) struct Journal<'a> {
     is_done: bool,
 }
 
+/// The word for a setting that has no value.
+pub(super) const UNSET: &str = "unset";
+
+/// Returns the settings that have other values than in the journal, with both values.
+fn changed(before: &Value, now: &BTreeMap<String, String>) -> Vec<String> {
+    let names = before.as_object().into_iter().flat_map(|all| all.keys());
+    let names: BTreeSet<&String> = names.chain(now.keys()).collect();
+    let changes = names.into_iter().filter_map(|name| {
+        let was = before[name.as_str()].as_str().unwrap_or(UNSET);
+        let is = now.get(name).map_or(UNSET, String::as_str);
+        (was != is)
+            .then(|| format!("`{}` was {} and is {}", Escaped(name), Escaped(was), Escaped(is)))
+    });
+    changes.collect()
+}
+
 impl<'a> Journal<'a> {
     /// Opens the journal beside `dst`. A new journal is an empty file until [`begin`](Self::begin): a
     /// process killed before that has not yet checked whether something is at the destination.
@@ -342,16 +360,14 @@ impl<'a> Journal<'a> {
         self.ends = vec![end as u64 + 1];
         let header: Value = serde_json::from_slice(&text[..end]).unwrap_or_default();
         let is_ours = header["fuseloop"] == "convert" && header["version"] == VERSION;
-        let differs = |name: &str, now: &str| header[name] != now;
+        let changed = changed(&header["options"], &print.options);
         Some(if !is_ours {
             Err("not a conversion journal of this version".to_owned())
-        } else if differs("source", &print.source) {
+        } else if header["source"] != print.source.as_str() {
             Err("an interrupted conversion has another source, or the source has changed"
                 .to_owned())
-        } else if differs("options", &print.options) {
-            let before = header["options"].as_str().unwrap_or_default();
-            let before = crate::source::Escaped(before);
-            Err(format!("an interrupted conversion has other options: {before}"))
+        } else if !changed.is_empty() {
+            Err(format!("an interrupted conversion has other options: {}", changed.join(", ")))
         } else {
             Ok(())
         })

@@ -481,17 +481,8 @@ impl<'a> DatasetConversion<'a> {
         if let Some(objects) = &self.beside.objects {
             print.text(&objects.to_json(""));
         }
-        let WriteOptions { max_samples, max_bytes, shards, image, page_size, .. } = self.options;
-        let mut options = format!(
-            "{form:?} of {max_samples:?} samples, {max_bytes:?} bytes, {shards:?} shards, pages of {page_size:?}, {image:?}"
-        );
-        if !self.options.images.is_empty() {
-            options += &format!(", {:?}", self.options.images);
-        }
         let source = format!("{:016x}", print.value());
-        if let Some(ranks) = self.options.ranks {
-            options += &format!(", rank {} of {}", ranks.rank(), ranks.world_size());
-        }
+        let options = self.options.settings(&format!("{form:?}").to_ascii_lowercase());
         Ok(ConversionId { source, options, samples: self.samples() })
     }
 

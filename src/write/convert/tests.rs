@@ -1156,8 +1156,11 @@ fn notes_of_something_else_are_refused_and_replaced_when_asked() {
     assert!(message(&classes(41), &five).contains("another source"));
     assert!(
         message(&classes(40), &limits(6, 0, 0))
-            .contains("an interrupted conversion has other options: Tar of")
+            .ends_with("an interrupted conversion has other options: `max_samples` was 5 and is 6")
     );
+    let image = ImageOptions { max_resolution: Some(9), ..ImageOptions::default() };
+    let smaller = WriteOptions { image, ..five.clone() };
+    assert!(message(&classes(40), &smaller).ends_with("`max_resolution` was unset and is 9"));
     // The refused attempts have changed nothing: the right conversion resumes.
     assert!(convert(&classes(40), &path, &five).unwrap().resumed > 0);
     assert!(!notes.exists());
