@@ -27,6 +27,9 @@ CHUNK = 64
 _AHEAD = 3
 """The chunks that a worker has ready besides the one it reads."""
 
+_UNGUARDED = 'if this is a script, what it does must stand behind `if __name__ == "__main__":`'
+"""The cure for a worker that imports the script, and then starts workers itself."""
+
 
 def cores() -> int:
     """Returns the number of cores that this process may use."""
@@ -79,6 +82,9 @@ def read(
                     f"the dataset can't be sent to other processes ({_line(error)}): define its class and its "
                     "functions in a module, or write with workers=0"
                 ) from error
+            except (ConnectionError, EOFError) as error:
+                # The server that forks workers imports the script from Python 3.14 on, and has died of it.
+                raise FuseloopError(f"worker {number} could not be started ({_line(error)}): {_UNGUARDED}") from error
             finally:
                 theirs.close()
         if not count:
@@ -127,10 +133,7 @@ def _died(process: Any, index: int, chunk: int, number: int) -> FuseloopError:
     how = "ended" if code is None else f"ended with code {code}" if code >= 0 else f"was killed by {_signal(-code)}"
     if index < 0:
         # It did not come to its first sample.
-        return FuseloopError(
-            f"worker {number} {how} before its first sample, {chunk * CHUNK}: if this is a script, what it does must "
-            'stand behind `if __name__ == "__main__":`'
-        )
+        return FuseloopError(f"worker {number} {how} before its first sample, {chunk * CHUNK}: {_UNGUARDED}")
     error = SampleError(
         f"worker {number} {how} at sample {index}"
         + ("; the system kills processes when memory runs out: take fewer workers" if code == -9 else "")
