@@ -28,10 +28,11 @@ class Lambda(Op):
     keep the array that it gets. What it raises ends the epoch, whatever ``on_damaged`` says, and is raised again by
     ``next(epoch)``, with a note that says where.
 
-    Python runs one function at a time, whatever the number of workers: ``Loader.stats`` shows the cost. A function
-    that refers to its loader keeps it alive until ``Loader.close``. It may take batches of another loader; its own, whose
-    thread would wait for itself, raises a ``PipelineError``. Threads of the loader round floats to the nearest and keep
-    denormals, whatever ``torch.set_flush_denormal`` or ``fesetround`` have set elsewhere.
+    With the GIL, Python runs one function at a time, whatever the number of workers: ``Loader.stats`` shows the cost.
+    Without it, they run at the same time. A function that refers to its loader keeps it alive until ``Loader.close``. It
+    may take batches of another loader; its own, whose thread would wait for itself, raises a ``PipelineError``. Threads
+    of the loader round floats to the nearest and keep denormals, whatever ``torch.set_flush_denormal`` or
+    ``fesetround`` have set elsewhere.
 
     Args:
         f: Called as ``f(array, ids)``, or as ``f(array)`` if it takes no more. ``ids`` is an int64 array, or one int

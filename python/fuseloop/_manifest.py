@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,8 +86,7 @@ def entry(path: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
     """Writes the manifest of shards, in the order of their names. It appears whole or not at all."""
-    import tempfile
-
+    
     listed = sorted((dict(shard) for shard in shards), key=lambda shard: shard["name"])
     if not listed:
         raise ConfigError(f"{folder}: there are no samples to write")
@@ -99,18 +99,19 @@ def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
             )
         del shard["fields"]
     text = json.dumps({"fuseloop_manifest": 1, "fields": fields, "shards": listed}, indent=1) + "\n"
-    handle, temporary = tempfile.mkstemp(prefix=".fuseloop-part-", dir=folder)
+    # The mask of the process applies; to ask for it would change it for other threads.
+    temporary = folder / f".fuseloop-part-{secrets.token_hex(8)}"
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         with open(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
         target = folder / NAME
-        # What others may not read stays so.
-        os.chmod(temporary, target.stat().st_mode & 0o777 if target.is_file() else 0o666 & ~umask)
-        os.replace(temporary, folder / NAME)
+        if target.is_file():
+            # What others may not read stays so.
+            os.chmod(temporary, target.stat().st_mode & 0o777)
+        os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise

@@ -661,7 +661,6 @@ class Epoch(Generic[B]):
         self._number = self._taken = 0
         self._ended = False
         self._last: dict[str, Any] | None = None  # the position when it was closed
-        self._begins = threading.Lock()
         _live.add(self)
 
     def _set(self, core: _fuseloop.Epoch, number: int, taken: int) -> Epoch[B]:
@@ -670,13 +669,15 @@ class Epoch(Generic[B]):
 
     def _begun(self) -> _fuseloop.Epoch:
         """Begins with what the loader plays next, unless it has begun."""
-        with self._begins:
-            if self._core is None:
-                if self._last is not None:
-                    raise ConfigError("the epoch was closed before it began")
-                self._loader._play(self)
-        assert self._core is not None
-        return self._core
+        core = self._core
+        if core is None:
+            with self._loader._position():
+                core = self._core
+                if core is None:
+                    if self._last is not None:
+                        raise ConfigError("the epoch was closed before it began")
+                    core = self._loader._play(self)
+        return core
 
     @property
     def number(self) -> int:
@@ -761,25 +762,27 @@ class Epoch(Generic[B]):
 
     def _leave(self) -> None:
         """Keeps the position, also in the loader, to be saved after the loop."""
-        try:
-            self._last = self.state_dict()
-        except FuseloopError:  # in a process that was forked from its own
-            return
-        if self._loader._playing == id(self):
-            self._loader._left, self._loader._epoch, self._loader._playing = self._last, None, 0
+        with self._loader._position():
+            try:
+                self._last = self.state_dict()
+            except FuseloopError:  # in a process that was forked from its own
+                pass
+            if self._loader._playing == id(self):
+                self._loader._left, self._loader._epoch, self._loader._playing = self._last, None, 0
 
     def join(self, timeout: float | None = None) -> None:
         """Does nothing: FFCV's iterator has this method of a thread."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches taken, for :meth:`Loader.load_state_dict`."""
-        if self._last is not None:
-            return dict(self._last)
-        if self._core is None:
-            return self._loader.state_dict()
-        if self._ended or self._core.remaining() == 0:
-            return self._loader._state_between(self._number + 1)
-        return _state(self._core.cursor() or "", self._number + 1, self._taken)
+        with self._loader._position():
+            if self._last is not None:
+                return dict(self._last)
+            if self._core is None:
+                return self._loader.state_dict()
+            if self._ended or self._core.remaining() == 0:
+                return self._loader._state_between(self._number + 1)
+            return _state(self._core.cursor() or "", self._number + 1, self._taken)
 
     get_state = state_dict
 
@@ -1111,6 +1114,7 @@ class Loader(Generic[B]):
         self._dataset = dataset
         self._copy = False
         self.next_epoch = 0
+        self._lock = (os.getpid(), threading.RLock())
         self._armed: tuple[str, int, int] | None = None
         self._epoch: weakref.ref[Epoch[B]] | None = None
         self._playing = 0  # the id of that epoch
@@ -1190,8 +1194,17 @@ class Loader(Generic[B]):
         # its first batch.
         return Epoch(self)
 
-    def _play(self, epoch: Epoch[B]) -> None:
-        """Begins the rest of the epoch of a state that was loaded, or the next epoch."""
+    def _position(self) -> threading.RLock:
+        """Returns the lock of what says where the loader is. A thread that was left behind by a fork may hold the lock,
+        so another process has one of its own."""
+        process, lock = self._lock
+        if process != os.getpid():
+            lock = threading.RLock()
+            self._lock = (os.getpid(), lock)
+        return lock
+
+    def _play(self, epoch: Epoch[B]) -> _fuseloop.Epoch:
+        """Begins the rest of the epoch of a state that was loaded, or the next epoch. The caller holds the lock."""
         if self._armed is None:
             number, taken = _epoch_number(self.next_epoch), 0
             core = self._start_epoch(number)
@@ -1199,8 +1212,9 @@ class Loader(Generic[B]):
             cursor, number, taken = self._armed
             core = self._resume_epoch(cursor, number)
             self._armed = None
-        self.next_epoch = number + 1
         self._started(epoch._set(core, number, taken))
+        self.next_epoch = number + 1
+        return core
 
     def __len__(self) -> int:
         batches = self._core().batches()
@@ -1211,24 +1225,27 @@ class Loader(Generic[B]):
     def epoch(self, epoch: int | None = None) -> Epoch[B]:
         """Starts this epoch, or the next. Unlike ``iter(loader)``, it starts at once and leaves ``next_epoch`` as it is
         if an epoch is given."""
-        if epoch is None:
-            epoch, self.next_epoch = _epoch_number(self.next_epoch), self.next_epoch + 1
-        epoch = _epoch_number(epoch)
-        return self._started(Epoch(self)._set(self._start_epoch(epoch), epoch, 0))
+        with self._position():
+            if epoch is None:
+                epoch, self.next_epoch = _epoch_number(self.next_epoch), self.next_epoch + 1
+            epoch = _epoch_number(epoch)
+            return self._started(Epoch(self)._set(self._start_epoch(epoch), epoch, 0))
 
     def resume(self, state: Mapping[str, Any]) -> Epoch[B]:
         """Starts the rest of the epoch that a state was taken in."""
-        self.load_state_dict(state)
-        epoch = Epoch(self)
-        epoch._begun()
+        with self._position():
+            self.load_state_dict(state)
+            epoch = Epoch(self)
+            epoch._begun()
         return epoch
 
     def renew(self, epoch: Epoch[B]) -> Epoch[B]:
         """Continues an epoch with the current ops, from the first sample that was not delivered."""
-        core = self._renew_epoch(epoch._begun(), epoch.number)
-        if core is None:
-            raise ConfigError("the epoch was closed")
-        return self._started(Epoch(self)._set(core, epoch.number, epoch._taken))
+        with self._position():
+            core = self._renew_epoch(epoch._begun(), epoch.number)
+            if core is None:
+                raise ConfigError("the epoch was closed")
+            return self._started(Epoch(self)._set(core, epoch.number, epoch._taken))
 
     # What a loader overrides whose batches are made elsewhere.
 
@@ -1252,13 +1269,14 @@ class Loader(Generic[B]):
     def set_epoch(self, epoch: int) -> None:
         """Says which epoch is played next. After :meth:`load_state_dict` with this epoch, its position stays."""
         epoch = _epoch_number(epoch)
-        if self._armed is not None and self._armed[1] != epoch:
-            warnings.warn(
-                f"set_epoch({epoch}) after a state of epoch {self._armed[1]}: its position is dropped", stacklevel=2
-            )
-            self._armed = None
-        if self._armed is None:
-            self.next_epoch, self._left = epoch, None
+        with self._position():
+            if self._armed is not None and self._armed[1] != epoch:
+                warnings.warn(
+                    f"set_epoch({epoch}) after a state of epoch {self._armed[1]}: its position is dropped", stacklevel=2
+                )
+                self._armed = None
+            if self._armed is None:
+                self.next_epoch, self._left = epoch, None
 
     def set_ops(self, output: str | Mapping[str, OpList], ops: OpList | None = None) -> None:
         """Replaces the ops of an output from the next epoch on, and for the rest of one after :meth:`renew`. A dict
@@ -1273,13 +1291,15 @@ class Loader(Generic[B]):
             given = output
         else:
             raise ConfigError("set_ops takes an output and its ops, or a dict of the ops of several outputs")
-        changes = {self._given_name(name): _copied(ops) for name, ops in given.items()}
-        lists = {**self._lists, **changes}
-        called = {name: _list_of(ops, self.next_epoch) for name, ops in lists.items() if callable(ops)}
-        self._core().set_ops([(name, _fixed(ops)) for name, ops in changes.items()], called)
-        self._lists, self._beginning = lists, json.loads(self._inner.beginning())
-        for name, ops in changes.items():
-            self._keep_ops(name, ops)
+        with self._position():
+            changes = {self._given_name(name): _copied(ops) for name, ops in given.items()}
+            lists = {**self._lists, **changes}
+            epoch = min(self.next_epoch, _LAST_EPOCH)
+            called = {name: _list_of(ops, epoch) for name, ops in lists.items() if callable(ops)}
+            self._core().set_ops([(name, _fixed(ops)) for name, ops in changes.items()], epoch, called)
+            self._lists, self._beginning = lists, json.loads(self._inner.beginning())
+            for name, ops in changes.items():
+                self._keep_ops(name, ops)
 
     def _keep_ops(self, output: str, ops: OpList) -> None:
         """Keeps the ops of an output for the loader that is built in another process."""
@@ -1307,19 +1327,27 @@ class Loader(Generic[B]):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were handed out, as texts and ints."""
-        if self._armed is not None:
-            cursor, number, batches = self._armed
-            return _state(cursor, number + 1, batches)
-        epoch = self._epoch() if self._epoch is not None else None
-        state = self._left if epoch is None else epoch.state_dict()
-        if state is None or state["next_epoch"] != self.next_epoch:
-            return self._state_between(self.next_epoch)
-        return dict(state)
+        for _ in range(1000):
+            with self._position():
+                epoch = self._epoch() if self._epoch is not None else None
+                # Another thread may be dropping the epoch, and has not left its position yet.
+                if self._armed is not None or epoch is not None or self._playing == 0:
+                    break
+            time.sleep(0.001)
+        with self._position():
+            if self._armed is not None:
+                cursor, number, batches = self._armed
+                return _state(cursor, number + 1, batches)
+            epoch = self._epoch() if self._epoch is not None else None
+            state = self._left if epoch is None else epoch.state_dict()
+            if state is None or state["next_epoch"] != self.next_epoch:
+                return self._state_between(self.next_epoch)
+            return dict(state)
 
     def _state_between(self, next_epoch: int) -> dict[str, Any]:
         """Returns the state before an epoch: the cursor of its beginning."""
         # Epochs have 32 bits.
-        begin = {**self._beginning, "epoch": next_epoch} if next_epoch < 2**32 else None
+        begin = {**self._beginning, "epoch": next_epoch} if next_epoch <= _LAST_EPOCH else None
         return _state("" if begin is None else json.dumps(begin, separators=(",", ":")), next_epoch, 0)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -1328,10 +1356,11 @@ class Loader(Generic[B]):
         are compared when the epoch begins. Between two epochs, ops and the batch size may change. To begin an epoch with
         another order or seed, set ``next_epoch`` instead."""
         cursor, next_epoch, batches = _read_state(state)
-        epoch = self._core().epoch_of(cursor, next_epoch) if cursor else next_epoch
-        armed = None if epoch == next_epoch else (cursor, epoch, batches)
-        self._epoch, self._playing, self._left = None, 0, None
-        self._armed, self.next_epoch = armed, next_epoch if armed is None else armed[1] + 1
+        with self._position():
+            epoch = self._core().epoch_of(cursor, next_epoch) if cursor else next_epoch
+            armed = None if epoch == next_epoch else (cursor, epoch, batches)
+            self._epoch, self._playing, self._left = None, 0, None
+            self._armed, self.next_epoch = armed, next_epoch if armed is None else armed[1] + 1
 
     def skip(self, batches: int) -> None:
         """Steps over the next batches of the epoch that is played, or of the state that was loaded, without decoding
@@ -1342,18 +1371,19 @@ class Loader(Generic[B]):
         >>> loader.skip(200)  # doctest: +SKIP
         """
         batches = _whole("batches", batches)
-        if self._armed is not None:
-            cursor, number, taken = self._armed
-            whole = self._core().batches()
-            stepped = batches if whole is None else min(batches, whole - taken)
-            self._armed = (self._core().advanced(cursor, batches), number, taken + stepped)
-            return
-        epoch = self._epoch() if self._epoch is not None else None
-        if epoch is None or epoch._ended or epoch._last is not None:
-            at = self.next_epoch
-            raise ConfigError(
-                f"no epoch is played, and no state in the middle of one was loaded: call skip of loader.epoch({at})"
-            )
+        with self._position():
+            if self._armed is not None:
+                cursor, number, taken = self._armed
+                whole = self._core().batches()
+                stepped = batches if whole is None else min(batches, whole - taken)
+                self._armed = (self._core().advanced(cursor, batches), number, taken + stepped)
+                return
+            epoch = self._epoch() if self._epoch is not None else None
+            if epoch is None or epoch._ended or epoch._last is not None:
+                at = self.next_epoch
+                raise ConfigError(
+                    f"no epoch is played, and no state in the middle of one was loaded: call skip of loader.epoch({at})"
+                )
         epoch.skip(batches)
 
     @property
@@ -1747,10 +1777,13 @@ def _whole(name: str, value: Any, least: int = 0) -> int:
     return number
 
 
+_LAST_EPOCH = 2**32 - 1
+
+
 def _epoch_number(epoch: Any) -> int:
     number = _whole("epoch", epoch)
-    if number >= 2**32:
-        raise ConfigError(f"epoch is {number}, expected at most {2**32 - 1}: numbers of epochs have 32 bits")
+    if number > _LAST_EPOCH:
+        raise ConfigError(f"epoch is {number}, expected at most {_LAST_EPOCH}: numbers of epochs have 32 bits")
     return number
 
 

@@ -101,11 +101,21 @@ pub(crate) fn detached<T: Send>(
     calling(py, work)?.map_err(|error| errors::raised(py, &error))
 }
 
+/// Does the same, and leaves the library's warnings to a later call.
+pub(crate) fn detached_quietly<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T, fuseloop::Error> + Send,
+) -> PyResult<T> {
+    let done = py.detach(|| caught(work)).map_err(|panic| errors::internal(py, &panic))?;
+    done.map_err(|error| errors::raised(py, &error))
+}
+
 /// Runs `work` while other threads of Python run, and raises the library's warnings. The error is the exception for a
 /// panic.
 pub(crate) fn calling<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let done = py.detach(|| caught(work)).map_err(|panic| errors::internal(py, &panic))?;
-    warnings::raise(py)?;
+    let (done, own) = py.detach(|| warnings::collected(|| caught(work)));
+    let done = done.map_err(|panic| errors::internal(py, &panic))?;
+    warnings::raise_own(py, own)?;
     Ok(done)
 }
 

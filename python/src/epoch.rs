@@ -6,8 +6,9 @@
 //! returns it again.
 
 use crate::batch::Batch;
-use crate::call::{Owner, detached, drop_detached};
+use crate::call::{Owner, detached, detached_quietly, drop_detached};
 use crate::errors;
+use crate::warnings;
 use fuseloop::Batches;
 use fuseloop::loader::Cursor;
 use fuseloop::sample::UNKNOWN;
@@ -75,8 +76,10 @@ impl Epoch {
         if let (true, Some((batch, _))) = (is_main, &*self.lock_unhanded()) {
             return Ok(Some(batch.clone_ref(py)));
         }
+        // A filter may turn a warning into an exception, which must not come with a batch that has been taken.
+        warnings::raise(py)?;
         loop {
-            let delivered = detached(py, || {
+            let delivered = detached_quietly(py, || {
                 let mut batches = self.lock();
                 let Some(batches) = batches.as_mut() else { return Ok(Poll::Ready(None)) };
                 let before = batches.cursor().ok();
@@ -88,7 +91,10 @@ impl Epoch {
                 }
             })?;
             match delivered {
-                Poll::Ready(None) => return Ok(None),
+                Poll::Ready(None) => {
+                    warnings::raise(py)?;
+                    return Ok(None);
+                }
                 Poll::Ready(Some((batch, before))) => {
                     let batch = Py::new(py, Batch::new(batch))?;
                     if is_main {
@@ -157,7 +163,8 @@ impl Epoch {
         if !self.owner.is_forked() {
             let unhanded = self.lock_unhanded().take();
             drop(unhanded);
-            py.detach(|| drop(self.lock().take()));
+            let batches = py.detach(|| self.lock().take());
+            py.detach(|| drop(batches));
         }
     }
 }

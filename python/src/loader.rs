@@ -50,7 +50,7 @@ impl Loader {
         pipeline: Option<PathBuf>,
     ) -> PyResult<Self> {
         let lists = EpochLists::default();
-        lists.set(epoch_lists)?;
+        let _given = lists.give(0, epoch_lists)?;
         let mut builder = fuseloop::Loader::from_dataset(dataset.dataset.clone());
         if let Some(path) = pipeline {
             let spec = detached(py, || Spec::open(&path))?;
@@ -65,7 +65,7 @@ impl Loader {
     /// Starts an epoch.
     fn epoch(&self, py: Python<'_>, epoch: u32, lists: &Bound<'_, PyDict>) -> PyResult<Epoch> {
         let loader = self.get(py)?;
-        self.lists.set(lists)?;
+        let _given = self.lists.give(epoch, lists)?;
         let batches = detached(py, || loader.epoch(epoch))?;
         Ok(Epoch::new(&loader, batches))
     }
@@ -73,12 +73,10 @@ impl Loader {
     /// Starts the rest of an epoch.
     fn resume(&self, py: Python<'_>, cursor: &str, lists: &Bound<'_, PyDict>) -> PyResult<Epoch> {
         let loader = self.get(py)?;
-        self.lists.set(lists)?;
-        let batches = detached(py, || {
-            let cursor: Cursor = cursor.parse()?;
-            loader.resume(&cursor)
-        });
-        Ok(Epoch::new(&loader, batches?))
+        let cursor: Cursor = cursor.parse().map_err(|error| errors::raised(py, &error))?;
+        let _given = self.lists.give(cursor.epoch, lists)?;
+        let batches = detached(py, || loader.resume(&cursor))?;
+        Ok(Epoch::new(&loader, batches))
     }
 
     /// Continues an epoch with the current pipelines.
@@ -89,27 +87,30 @@ impl Loader {
         lists: &Bound<'_, PyDict>,
     ) -> PyResult<Option<Epoch>> {
         let loader = self.get(py)?;
-        self.lists.set(lists)?;
         let Some(batches) = epoch.take_batches(py)? else { return Ok(None) };
+        let _given = self.lists.give(batches.epoch().index(), lists)?;
         let batches = detached(py, || loader.renew(batches))?;
         Ok(Some(Epoch::new(&loader, batches)))
     }
 
-    /// Replaces the ops of outputs: each by a list, or by the list of each epoch if it is None.
+    /// Replaces the ops of outputs: each by a list, or by the list of each epoch if it is None. `lists` are those of
+    /// `epoch`, which comes next.
     fn set_ops(
         &self,
         py: Python<'_>,
         changes: Vec<(String, Bound<'_, PyAny>)>,
+        epoch: u32,
         lists: &Bound<'_, PyDict>,
     ) -> PyResult<()> {
         let loader = self.get(py)?;
-        self.lists.set(lists)?;
+        let _given = self.lists.give(epoch, lists)?;
         let pipelines = changes.iter().map(|(output, list)| {
             self.lists.pipeline(output, list).map(|pipeline| (output.clone(), pipeline))
         });
         let pipelines = pipelines.collect::<PyResult<Vec<_>>>()?;
         detached(py, || {
-            loader.set_pipelines(pipelines.iter().map(|(output, list)| (&**output, list.clone())))
+            let changes = pipelines.iter().map(|(output, list)| (&**output, list.clone()));
+            loader.set_pipelines_for(epoch, changes)
         })
     }
 
@@ -122,7 +123,7 @@ impl Loader {
         lists: &Bound<'_, PyDict>,
     ) -> PyResult<Batch> {
         let (loader, ids) = (self.get(py)?, settings::ids(indices)?);
-        self.lists.set(lists)?;
+        let _given = self.lists.give(epoch, lists)?;
         Ok(Batch::new(detached(py, || loader.get(&ids, epoch))?))
     }
 
@@ -275,7 +276,9 @@ impl Loader {
     /// Ends the threads. Epochs that still run end with their own last use.
     fn close(&self, py: Python<'_>) {
         if !self.owner.is_forked() {
-            py.detach(|| drop(self.loader.lock().unwrap_or_else(PoisonError::into_inner).take()));
+            let loader = self.loader.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // It may wait for threads; meanwhile, other calls find that the loader is closed.
+            py.detach(|| drop(loader));
         }
     }
 }

@@ -63,13 +63,13 @@ pub(crate) fn preview(
     bands: Vec<usize>,
     lists: Vec<Bound<'_, PyDict>>,
 ) -> PyResult<Sheet> {
-    let ahead = loader.lists.set_ahead(epoch, &lists)?;
+    let given_lists = loader.lists.give_from(epoch, &lists)?;
     let (loader, cancel) = (loader.get(py)?, CancelFlag::new());
     let given = cancel.clone();
     let options =
         library::PreviewOptions { samples, epoch, epochs, each_op, output, bands, cancel: given };
     let task = Task::start(cancel, move || {
-        let _ahead = ahead;
+        let _given = given_lists;
         loader.preview(&options)
     })?;
     task.left_behind().wait(py, || Ok(())).map(Sheet)
@@ -99,7 +99,7 @@ pub(crate) fn inspect<'py>(
     output: Option<String>,
     lists: Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let _ahead = loader.lists.set_ahead(epoch, &[lists])?;
+    let _given = loader.lists.give(epoch, &lists)?;
     let loader = loader.get(py)?;
     let found = detached(py, || found(&loader, sample, epoch, output.as_deref()))?;
     let dict = PyDict::new(py);

@@ -13,53 +13,56 @@ use fuseloop::{LoaderBuilder, SampleId};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The lists by epoch: what Python's functions returned for the epoch that is being started.
+/// The lists by epoch: what Python's functions returned for the epochs that a call is about.
 ///
 /// The functions are called before the library is, on the caller's thread: their exceptions come out as they
 /// are, and no lock is held while they run.
 #[derive(Clone, Default)]
-pub(crate) struct EpochLists(Arc<Mutex<Lists>>);
+pub(crate) struct EpochLists(Arc<Mutex<HashMap<EpochOutput, Given>>>);
 
-#[derive(Default)]
-struct Lists {
-    /// By output.
-    next: HashMap<String, Ops>,
-    /// By epoch and output, while a call takes several epochs.
-    ahead: HashMap<(u32, String), Ops>,
+/// An epoch, and the name of an output.
+type EpochOutput = (u32, String);
+
+/// A list, and the number of calls that have given it and still run.
+struct Given {
+    ops: Ops,
+    calls: usize,
 }
 
 impl EpochLists {
-    /// Sets the lists of the epoch that is started next.
-    pub(crate) fn set(&self, lists: &Bound<'_, PyDict>) -> PyResult<()> {
-        for (output, list) in lists.iter() {
-            let (output, ops) = (output.extract::<String>()?, values::ops(&list)?);
-            self.lock().next.insert(output, ops);
-        }
-        Ok(())
+    /// Gives the lists of an epoch to a call, until the guard is dropped.
+    pub(crate) fn give(&self, epoch: u32, lists: &Bound<'_, PyDict>) -> PyResult<GivenLists> {
+        self.give_from(epoch, std::slice::from_ref(lists))
     }
 
-    /// Sets the lists of each epoch from `first` on, for a call that takes all of them, until the guard is
-    /// dropped.
-    pub(crate) fn set_ahead(
+    /// Gives the lists of each epoch from `first` on to a call that takes all of them, until the guard is dropped.
+    pub(crate) fn give_from(
         &self,
         first: u32,
         epochs: &[Bound<'_, PyDict>],
-    ) -> PyResult<AheadGuard> {
-        let guard = AheadGuard(self.clone());
+    ) -> PyResult<GivenLists> {
+        let mut given = GivenLists { lists: self.clone(), keys: vec![] };
         for (epoch, lists) in (first..=u32::MAX).zip(epochs) {
             for (output, list) in lists.iter() {
-                let (output, ops) = (output.extract::<String>()?, values::ops(&list)?);
-                self.lock().ahead.insert((epoch, output), ops);
+                let (key, ops) = ((epoch, output.extract::<String>()?), values::ops(&list)?);
+                let mut all = self.lock();
+                let calls = all.get(&key).map_or(0, |given| given.calls) + 1;
+                let before = all.insert(key.clone(), Given { ops, calls });
+                // What Python runs when an object ends must not find the lock taken.
+                drop(all);
+                drop(before);
+                given.keys.push(key);
             }
         }
-        Ok(guard)
+        Ok(given)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lists> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<EpochOutput, Given>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,21 +74,33 @@ impl EpochLists {
         let (lists, output) = (self.clone(), output.to_owned());
         Ok(Pipeline::by_epoch(move |epoch: Epoch| -> Result<Ops, BoxError> {
             let lists = lists.lock();
-            let ahead = lists.ahead.get(&(epoch.index(), output.clone()));
-            ahead
-                .or(lists.next.get(&output))
-                .cloned()
-                .ok_or_else(|| format!("no list for output {output}").into())
+            let given = lists.get(&(epoch.index(), output.clone()));
+            let ops = given.map(|given| given.ops.clone());
+            ops.ok_or_else(|| format!("no list for output {output}").into())
         }))
     }
 }
 
-/// Removes the lists that were set ahead.
-pub(crate) struct AheadGuard(EpochLists);
+/// Takes the lists of a call back, when it is dropped.
+pub(crate) struct GivenLists {
+    lists: EpochLists,
+    keys: Vec<EpochOutput>,
+}
 
-impl Drop for AheadGuard {
+impl Drop for GivenLists {
     fn drop(&mut self) {
-        self.0.lock().ahead.clear();
+        let mut unused = vec![];
+        let mut all = self.lists.lock();
+        for key in self.keys.drain(..) {
+            if let Entry::Occupied(mut entry) = all.entry(key) {
+                entry.get_mut().calls -= 1;
+                if entry.get().calls == 0 {
+                    unused.push(entry.remove());
+                }
+            }
+        }
+        // As above, the lists end without the lock.
+        drop(all);
     }
 }
 

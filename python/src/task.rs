@@ -18,9 +18,12 @@ pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// a large one for its index, goes on, writes nothing more than that index, and ends by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What a call returned, or the message of its panic; and its warnings.
+type Outcome<T> = (Result<T, String>, Vec<String>);
+
 /// A call of the library on a thread of its own.
 pub(crate) struct Task<T> {
-    outcome: Receiver<Result<Result<T, fuseloop::Error>, String>>,
+    outcome: Receiver<Outcome<Result<T, fuseloop::Error>>>,
     cancel: CancelFlag,
     patience: Duration,
 }
@@ -34,7 +37,7 @@ impl<T: Send + 'static> Task<T> {
         let (sender, outcome) = sync_channel(1);
         let work = move || {
             // The receiver is gone if nobody waits any more.
-            let _ = sender.send(caught(work));
+            let _ = sender.send(warnings::collected(|| caught(work)));
         };
         builder("fuseloop-call".to_owned())?.spawn(work)?;
         Ok(Self { outcome, cancel, patience: PATIENCE })
@@ -56,11 +59,11 @@ impl<T: Send + 'static> Task<T> {
         loop {
             let outcome = &mut self.outcome;
             match py.detach(move || outcome.recv_timeout(STEP)) {
-                Ok(Ok(done)) => {
-                    warnings::raise(py)?;
+                Ok((Ok(done), own)) => {
+                    warnings::raise_own(py, own)?;
                     return done.map_err(|error| errors::raised(py, &error));
                 }
-                Ok(Err(panic)) => return Err(errors::internal(py, &panic)),
+                Ok((Err(panic), _)) => return Err(errors::internal(py, &panic)),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(raised) = py.check_signals().and_then(|()| each_step()) {
                         let raised = errors::of_function(py, raised);
@@ -98,7 +101,7 @@ pub(crate) fn interruptible<T: Send>(
             let work = move || {
                 let _inside = Inside::of(functions);
                 // The receiver waits for it.
-                let _ = sender.send(caught(work));
+                let _ = sender.send(warnings::collected(|| caught(work)));
             };
             builder("fuseloop-call".to_owned())?.spawn_scoped(scope, work)?;
             loop {
@@ -112,7 +115,8 @@ pub(crate) fn interruptible<T: Send>(
                     }
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => {
-                        return Ok(Err("a thread ended without its result".to_owned()));
+                        let ended = "a thread ended without its result".to_owned();
+                        return Ok((Err(ended), vec![]));
                     }
                 }
             }
@@ -121,9 +125,10 @@ pub(crate) fn interruptible<T: Send>(
     if let Some(raised) = raised {
         return Err(errors::of_function(py, raised));
     }
-    let done: io::Result<Result<T, String>> = done;
-    let done = done?.map_err(|panic| errors::internal(py, &panic))?;
-    warnings::raise(py)?;
+    let done: io::Result<Outcome<T>> = done;
+    let (done, own) = done?;
+    let done = done.map_err(|panic| errors::internal(py, &panic))?;
+    warnings::raise_own(py, own)?;
     Ok(done)
 }
 

@@ -383,9 +383,32 @@ impl Loader {
         &self,
         pipelines: impl IntoIterator<Item = (&'a str, P)>,
     ) -> Result<(), Error> {
+        self.replace_pipelines(None, pipelines)
+    }
+
+    /// Does the same with the lists of `epoch`, for a caller who knows which epoch comes next.
+    ///
+    /// # Errors
+    ///
+    /// See [`set_pipelines`](Self::set_pipelines).
+    #[doc(hidden)]
+    pub fn set_pipelines_for<'a, P: Into<Pipeline>>(
+        &self,
+        epoch: u32,
+        pipelines: impl IntoIterator<Item = (&'a str, P)>,
+    ) -> Result<(), Error> {
+        self.replace_pipelines(Some(Epoch(epoch)), pipelines)
+    }
+
+    /// Replaces ops, and compiles the lists of an epoch: of the one that was compiled last unless it is given.
+    fn replace_pipelines<'a, P: Into<Pipeline>>(
+        &self,
+        epoch: Option<Epoch>,
+        pipelines: impl IntoIterator<Item = (&'a str, P)>,
+    ) -> Result<(), Error> {
         self.engine.check_process()?;
         let mut compiled = self.compiled();
-        let epoch = compiled.stage.epoch();
+        let epoch = epoch.unwrap_or(compiled.stage.epoch());
         let mut outputs = compiled.outputs.clone();
         for (output, pipeline) in pipelines {
             outputs = outputs::replaced(&outputs, output, pipeline.into())?;
