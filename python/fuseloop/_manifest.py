@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,7 +99,7 @@ def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
         del shard["fields"]
     text = json.dumps({"fuseloop_manifest": 1, "fields": fields, "shards": listed}, indent=1) + "\n"
     # The mask of the process applies; to ask for it would change it for other threads.
-    temporary = folder / f".fuseloop-part-{secrets.token_hex(8)}"
+    temporary = folder / f".fuseloop-part-{os.urandom(8).hex()}"
     handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         with open(handle, "w", encoding="utf-8") as file:
