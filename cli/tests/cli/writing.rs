@@ -390,7 +390,8 @@ fn a_signal_that_ends_a_command_leaves_nothing_unfinished() {
     fs::create_dir_all(&photos).unwrap();
     fs::create_dir(&temporary).unwrap();
     fs::write(photos.join("0.jpg"), jpeg(3000, 2000, 1)).unwrap();
-    for number in 1..100 {
+    // So many that no command is done before the signal, however busy the machine is.
+    for number in 1..500 {
         fs::hard_link(photos.join("0.jpg"), photos.join(format!("{number}.jpg"))).unwrap();
     }
     let left = |within: &Path| -> Vec<String> {
