@@ -85,7 +85,6 @@ def entry(path: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
     """Writes the manifest of shards, in the order of their names. It appears whole or not at all."""
-    
     listed = sorted((dict(shard) for shard in shards), key=lambda shard: shard["name"])
     if not listed:
         raise ConfigError(f"{folder}: there are no samples to write")
@@ -98,7 +97,7 @@ def write_manifest(folder: Path, shards: Iterable[Mapping[str, Any]]) -> Path:
             )
         del shard["fields"]
     text = json.dumps({"fuseloop_manifest": 1, "fields": fields, "shards": listed}, indent=1) + "\n"
-    # The mask of the process applies; to ask for it would change it for other threads.
+    # The system applies the umask. Reading it by os.umask would change it for other threads.
     temporary = folder / f".fuseloop-part-{os.urandom(8).hex()}"
     handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:

@@ -83,7 +83,7 @@ def read(
                     "functions in a module, or write with workers=0"
                 ) from error
             except (ConnectionError, EOFError) as error:
-                # The server that forks workers imports the script from Python 3.14 on, and has died of it.
+                # From Python 3.14 on, the server that forks workers imports the script, whose error has ended it.
                 raise FuseloopError(f"worker {number} could not be started ({_line(error)}): {_UNGUARDED}") from error
             finally:
                 theirs.close()

@@ -769,6 +769,7 @@ class Epoch(Generic[B]):
                 pass
             if self._loader._playing == id(self):
                 self._loader._left, self._loader._epoch, self._loader._playing = self._last, None, 0
+                self._loader._position().notify_all()
 
     def join(self, timeout: float | None = None) -> None:
         """Does nothing: FFCV's iterator has this method of a thread."""
@@ -1114,7 +1115,7 @@ class Loader(Generic[B]):
         self._dataset = dataset
         self._copy = False
         self.next_epoch = 0
-        self._lock = (os.getpid(), threading.RLock())
+        self._lock = (os.getpid(), threading.Condition())
         self._armed: tuple[str, int, int] | None = None
         self._epoch: weakref.ref[Epoch[B]] | None = None
         self._playing = 0  # the id of that epoch
@@ -1194,12 +1195,12 @@ class Loader(Generic[B]):
         # its first batch.
         return Epoch(self)
 
-    def _position(self) -> threading.RLock:
-        """Returns the lock of what says where the loader is. A thread that was left behind by a fork may hold the lock,
-        so another process has one of its own."""
+    def _position(self) -> threading.Condition:
+        """Returns the lock of the loader's position, which tells when a dropped epoch has left its own. A thread that a
+        fork left behind may hold the lock, so another process has one of its own."""
         process, lock = self._lock
         if process != os.getpid():
-            lock = threading.RLock()
+            lock = threading.Condition()
             self._lock = (os.getpid(), lock)
         return lock
 
@@ -1327,18 +1328,20 @@ class Loader(Generic[B]):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position after the batches that were handed out, as texts and ints."""
-        for _ in range(1000):
-            with self._position():
-                epoch = self._epoch() if self._epoch is not None else None
-                # Another thread may be dropping the epoch, and has not left its position yet.
-                if self._armed is not None or epoch is not None or self._playing == 0:
-                    break
-            time.sleep(0.001)
-        with self._position():
+        epoch: Epoch[B] | None = None
+
+        def is_settled() -> bool:
+            """False while another thread drops the epoch that is played, and has not left its position yet."""
+            nonlocal epoch
+            epoch = self._epoch() if self._epoch is not None else None
+            return epoch is not None or self._playing == 0
+
+        position = self._position()
+        with position:
             if self._armed is not None:
                 cursor, number, batches = self._armed
                 return _state(cursor, number + 1, batches)
-            epoch = self._epoch() if self._epoch is not None else None
+            position.wait_for(is_settled, timeout=1)
             state = self._left if epoch is None else epoch.state_dict()
             if state is None or state["next_epoch"] != self.next_epoch:
                 return self._state_between(self.next_epoch)

@@ -389,8 +389,9 @@ class Loader(_loader.Loader[B]):
     # What differs from a loader that makes its batches here
 
     def set_ops(self, output: Any, ops: Any = None) -> None:
-        super().set_ops(output, ops)
-        self._changes = (*self._changes, dict(output) if isinstance(output, Mapping) else {output: ops})
+        with self._position():
+            super().set_ops(output, ops)
+            self._changes = (*self._changes, dict(output) if isinstance(output, Mapping) else {output: ops})
 
     set_ops.__doc__ = _loader.Loader.set_ops.__doc__
 
