@@ -20,8 +20,8 @@ const LEN: usize = 4 << 20;
 const LARGEST: usize = 64 << 10;
 
 /// Prepares the process for a limit on addresses, if it has one. Threads then share the arenas of their allocations:
-/// glibc reserves 64 MiB of addresses for the arena of each thread, which would leave none for anything else. And the
-/// stack of this thread is grown: where it grows later, and finds no addresses, a signal ends the process.
+/// glibc reserves 64 MiB of addresses for the arena of each thread, which would leave none for anything else. The
+/// stack of this thread grows now: if it grew later and found no addresses, a signal would end the process.
 pub(super) fn prepare() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
@@ -38,7 +38,7 @@ pub(super) fn prepare() {
     }
 }
 
-/// Uses more of the stack than any command was seen to use, which is 288 KiB. The system never takes it back.
+/// Uses 512 KiB of the stack, which the system never takes back. Commands were seen to use up to 288 KiB.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[inline(never)]
 fn grow_stack() {

@@ -163,8 +163,10 @@ impl Epoch {
         if !self.owner.is_forked() {
             let unhanded = self.lock_unhanded().take();
             drop(unhanded);
-            let batches = py.detach(|| self.lock().take());
-            py.detach(|| drop(batches));
+            py.detach(|| {
+                let batches = self.lock().take();
+                drop(batches);
+            });
         }
     }
 }

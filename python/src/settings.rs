@@ -53,7 +53,7 @@ impl EpochLists {
                 let mut all = self.lock();
                 let calls = all.get(&key).map_or(0, |given| given.calls) + 1;
                 let before = all.insert(key.clone(), Given { ops, calls });
-                // What Python runs when an object ends must not find the lock taken.
+                // Python code may run when a list is freed, and must not find the lock held.
                 drop(all);
                 drop(before);
                 given.keys.push(key);
@@ -99,7 +99,7 @@ impl Drop for GivenLists {
                 }
             }
         }
-        // As above, the lists end without the lock.
+        // The lists are freed without the lock, as above.
         drop(all);
     }
 }

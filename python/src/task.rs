@@ -18,7 +18,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(50);
 /// a large one for its index, goes on, writes nothing more than that index, and ends by itself.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a call returned, or the message of its panic; and its warnings.
+/// The result of a call or the message of its panic, and the warnings of the call.
 type Outcome<T> = (Result<T, String>, Vec<String>);
 
 /// A call of the library on a thread of its own.

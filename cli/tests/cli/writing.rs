@@ -390,7 +390,7 @@ fn a_signal_that_ends_a_command_leaves_nothing_unfinished() {
     fs::create_dir_all(&photos).unwrap();
     fs::create_dir(&temporary).unwrap();
     fs::write(photos.join("0.jpg"), jpeg(3000, 2000, 1)).unwrap();
-    // So many that no command is done before the signal, however busy the machine is.
+    // The signal must come before a command ends, also on a busy machine: so there are many images.
     for number in 1..500 {
         fs::hard_link(photos.join("0.jpg"), photos.join(format!("{number}.jpg"))).unwrap();
     }
