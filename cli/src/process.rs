@@ -35,7 +35,8 @@ pub(super) fn memory() -> Option<Memory> {
     Some(Memory { peak: field("VmHWM:")?, mapped: field("RssFile:")? })
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
