@@ -21,26 +21,33 @@ shift
 python=$(command -v python3.11 || command -v python3 || command -v python)
 # One unit of code for each crate, and LTO over all crates.
 export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
-# Crates that wait for the network, read configuration, or compile a loop once, are compiled for size; the smallest code
-# is that of crates whose speed nobody notices. Not those that share inlined functions with the decoders: LTO may keep the
-# small copy of a function, and decoding took 7 % longer with pyo3 and fuseloop-python among them.
-small=(chrono cranelift-assembler-x64 cranelift-codegen cranelift-frontend cranelift-jit cranelift-module csv csv-core
-    fuseloop-video heic-rs jxl jxl_transforms prost regalloc2 serde_json symphonia-bundle-flac symphonia-bundle-mp3 symphonia-codec-pcm
-    symphonia-codec-vorbis symphonia-common symphonia-core symphonia-format-ogg symphonia-format-riff
-    symphonia-metadata zip)
-smallest=(clap_builder clap_complete clap_mangen cranelift-object fuseloop-cli futures-util gimli h2 http hyper
-    hyper-rustls hyper-util icu_normalizer idna indicatif object object_store parquet quick-xml regex-lite reqwest rustls
-    rustls-webpki saphyr-parser tokio toml toml_edit toml_parser tower tower-http url)
-options=()
-for crate in "${small[@]}"; do
-    options+=(--config "profile.release.package.$crate.opt-level=\"s\"")
+# Every crate is compiled for size, but for those that decode, compute rows or run once a sample. Loops of a crate that is
+# compiled for size are slower: JPEGs take 25 % longer to decode in one, and small samples whose ops draw their numbers in
+# one 8 %.
+fast=(adler2 arraydeque bytes crc32c crc32fast crossbeam-deque crossbeam-epoch crossbeam-utils fdeflate flate2 fuseloop-jpeg
+    fuseloop-kernels fuseloop-webp half hashbrown lz4_flex memchr miniz_oxide png rand_xoshiro rayon rayon-core ruzstd
+    simd-adler32 smallvec snap tiff twox-hash weezl zune-core zune-jpeg)
+# Level 2 inlines less: see below.
+medium=(fuseloop-engine fuseloop-ops pyo3)
+# The smallest code is that of crates whose speed nobody notices.
+smallest=(clap_builder clap_complete clap_mangen cranelift-assembler-x64 cranelift-object csv fuseloop-cli fuseloop-video
+    futures-util gimli h2 http hyper hyper-rustls hyper-util icu_normalizer idna indicatif object object_store parquet prost
+    quick-xml regalloc2 regex-lite reqwest rustls rustls-webpki saphyr-parser serde_json symphonia-bundle-mp3
+    symphonia-codec-vorbis symphonia-core symphonia-metadata tokio toml toml_edit toml_parser tower tower-http url zip)
+options=(--config 'profile.release.package."*".opt-level="s"' --config 'profile.release.opt-level=2')
+for crate in "${fast[@]}"; do
+    options+=(--config "profile.release.package.$crate.opt-level=3")
+done
+for crate in "${medium[@]}"; do
+    options+=(--config "profile.release.package.$crate.opt-level=2")
 done
 for crate in "${smallest[@]}"; do
     options+=(--config "profile.release.package.$crate.opt-level=\"z\"")
 done
-# A call is inlined if that adds at most so much code; LLVM's own limit is 225. Hot functions are marked, and decoding takes
-# 0 to 1 % longer. With 50 it took 2 to 3 %, as with a lower limit for marked functions. What rarely runs is not inlined.
-flags="-C llvm-args=-inline-threshold=75 -C llvm-args=-inlinecold-threshold=0 -C llvm-args=-inline-cold-callsite-threshold=0"
+# At level 2, and when all crates are optimised together, a call is inlined if that adds at most so much code; LLVM's own limit
+# is 225. Hot functions are marked. (`-inline-threshold` would also raise the limits of crates that are compiled for size.)
+# What rarely runs is not inlined.
+flags="-C llvm-args=-inlinedefault-threshold=75 -C llvm-args=-inlinecold-threshold=0 -C llvm-args=-inline-cold-callsite-threshold=0"
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
 given=" $* "

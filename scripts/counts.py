@@ -70,12 +70,12 @@ def counts(tree):
     yield "types", sum(types.values())
     yield "types that share their name with another", sum(n for n in types.values() if n > 1)
     yield "public types that share their name with another", sum(n for n in public.values() if n > 1)
-    for crate in ("src", "engine", "ops", "kernels", "video", "webp"):
+    for crate in ("src", "engine", "ops", "jpeg", "kernels", "video", "webp"):
         yield f"lines that begin with `pub`, {crate}", items[crate]
     yield "comments that begin with Of, As, What, Whether, That of, Gives", openings
     for word in WORDS:
         yield f"lines with the word {word!r}", words[word]
-    for folder in ("src", "engine", "ops", "kernels", "video", "webp", "tests", "benches", "examples"):
+    for folder in ("src", "engine", "ops", "jpeg", "kernels", "video", "webp", "tests", "benches", "examples"):
         rust = [text for path, text in tree.items() if path.startswith(folder + "/")]
         yield f"lines of Rust, {folder}", sum(text.count("\n") for text in rust)
 

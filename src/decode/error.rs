@@ -2,36 +2,16 @@
 
 use crate::error::{Cause, Damage, Details, Error, ErrorKind, fail};
 use crate::source::{FORMAT_BYTES, format_name};
+use fuseloop_jpeg::JpegError;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::memory::NoMemory;
 use std::fmt;
 
 /// A kind of JPEG that is not decoded: the re-cutter reports which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum UnsupportedJpeg {
-    /// Lossless, hierarchical or arithmetic.
-    #[error("a JPEG {} (marker ff{marker:02x}) is not supported: only sequential and progressive Huffman coding is", process(*marker))]
-    Process {
-        /// The frame header's marker.
-        marker: u8,
-    },
-    /// Samples of a depth other than 8 bits.
-    #[error("a JPEG of {bits} bits per sample, only 8 are supported")]
-    Depth {
-        /// Bits of a sample.
-        bits: u8,
-    },
-    /// A number of components that neither gray, colour nor CMYK has.
-    #[error("a JPEG of {found} components, expected 1, 3 or 4")]
-    Components {
-        /// The number of components.
-        found: u8,
-    },
-    /// The height is stored only after the pixels (in a DNL segment).
-    #[error("a JPEG without a height in its header (DNL) is not supported")]
-    OpenHeight,
-}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnsupportedJpeg(pub(crate) JpegError);
 
 impl Cause for UnsupportedJpeg {
     fn details(&self) -> Details<'_> {
@@ -40,17 +20,27 @@ impl Cause for UnsupportedJpeg {
 }
 
 impl UnsupportedJpeg {
-    pub(super) fn error(self) -> Error {
+    fn error(self) -> Error {
         Error::from(self).damage(Damage::Unsupported)
     }
 }
 
-/// Names the process of a frame header that is not supported (T.81, table B.1).
-fn process(marker: u8) -> &'static str {
-    match marker {
-        0xc9 | 0xca => "with arithmetic coding",
-        0xc3 | 0xcb => "of lossless coding",
-        _ => "of hierarchical coding",
+impl From<JpegError> for Error {
+    fn from(error: JpegError) -> Self {
+        match error {
+            JpegError::NotAJpeg { found } => {
+                fail!(Damaged, "{}", not_a_jpeg(&found)).damage(Damage::OtherFormat)
+            }
+            JpegError::Empty(size) => no_pixels(size),
+            JpegError::TooShort { size, found, least } => too_short(size, found, least),
+            JpegError::Cut(text) => fail!(Damaged, "{text}").damage(Damage::Cut),
+            JpegError::NoMemory { bytes } => no_memory(bytes),
+            JpegError::Process { .. }
+            | JpegError::Depth { .. }
+            | JpegError::Components { .. }
+            | JpegError::OpenHeight => UnsupportedJpeg(error).error(),
+            _ => fail!(Damaged, "{error}"),
+        }
     }
 }
 
@@ -162,8 +152,8 @@ mod tests {
     fn each_error_says_what_was_found_and_what_was_expected() {
         let size = Size::new(3, 4);
         let wanted = Window { top: 1, left: 2, height: 3, width: 4 };
-        let jpeg = UnsupportedJpeg::error;
-        use UnsupportedJpeg as E;
+        let jpeg = |kind| UnsupportedJpeg(kind).error();
+        use JpegError as E;
         let (limit, unsupported) = (Some(Damage::OverLimit), Some(Damage::Unsupported));
         for (error, damage, expected) in [
             (
@@ -226,12 +216,5 @@ mod tests {
         assert_eq!(signature(&[7, 8, 9]), "it begins with [07, 08], expected [ff, d8]");
         assert_eq!(signature(b"GIF89a"), "it is a GIF");
         assert_eq!(signature(&[]), "the file is empty");
-    }
-
-    #[test]
-    fn the_processes_of_jpegs_have_their_names() {
-        assert_eq!(process(0xc9), "with arithmetic coding");
-        assert_eq!(process(0xc3), "of lossless coding");
-        assert_eq!(process(0xc5), "of hierarchical coding");
     }
 }

@@ -3,6 +3,7 @@
 use super::buffer::{image_bytes, room};
 use super::error::no_index;
 use crate::error::Error;
+use fuseloop_jpeg::gray_level;
 use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::internals::{ImageView, PixelFormat, RGB};
 use fuseloop_ops::{DType, Size};
@@ -78,7 +79,7 @@ impl ImageReadMode {
     pub(super) fn read(self, [r, g, b]: [u8; RGB], out: &mut [u8]) -> bool {
         match self {
             Self::Rgb => out.copy_from_slice(&[r, g, b]),
-            Self::Gray => out[0] = gray([r, g, b]),
+            Self::Gray => out[0] = gray_level([r, g, b]),
             Self::RgbAlpha => out.copy_from_slice(&[r, g, b, u8::MAX]),
             Self::Index => out[0] = r,
             Self::Gray16 => return false,
@@ -128,25 +129,9 @@ impl CpuWork for CopyIndex<'_> {
     }
 }
 
-/// Returns the level of a colour as Pillow's `convert("L")` computes it: ITU-R 601-2, rounded.
-fn gray([r, g, b]: [u8; RGB]) -> u8 {
-    let [r, g, b] = [r, g, b].map(u32::from);
-    ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Values of Pillow 13.0.0: `Image.new("RGB", (1, 1), pixel).convert("L").getpixel((0, 0))`.
-    #[test]
-    fn gray_is_pillows() {
-        let pixels = [([255, 0, 0], 76), ([0, 255, 0], 150), ([0, 0, 255], 29), ([1, 2, 3], 2)];
-        for (pixel, level) in pixels {
-            assert_eq!(gray(pixel), level, "{pixel:?}");
-        }
-        assert!((0..=255).all(|level| gray([level; 3]) == level));
-    }
 
     #[test]
     fn only_equal_numbers_are_an_index() {

@@ -234,7 +234,7 @@ struct Edges {
 }
 
 /// zune-jpeg interpolates chroma of half the columns or rows with the samples that fill up the image's
-/// last block; see `decode/jpeg/core`.
+/// last block; see `mcu_row` of the crate fuseloop-jpeg.
 fn edges(frame: &FrameHeader) -> Edges {
     let (h, v) = coefficients::max_factors(&frame.components);
     let differs =

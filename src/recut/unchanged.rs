@@ -2,6 +2,7 @@
 
 use crate::decode::{BitPlaneError, UnsupportedJpeg};
 use crate::error::{Cause, Damage, Details, Error, ErrorKind};
+use fuseloop_jpeg::JpegError;
 use fuseloop_ops::internals::memory::NoMemory;
 
 /// Why a JPEG is left unchanged.
@@ -172,11 +173,11 @@ impl Unchanged {
 /// Converts the error of a decoder.
 impl From<Error> for Unchanged {
     fn from(error: Error) -> Self {
-        use UnsupportedJpeg as E;
+        use JpegError as E;
         if let Some(error) = error.cause::<NoMemory>() {
             return (*error).into();
         }
-        match error.cause() {
+        match error.cause().map(|UnsupportedJpeg(kind)| kind) {
             _ if error.damage_found() == Some(Damage::OtherFormat) => Self::NotJpeg,
             Some(E::Process { marker: 0xc9 | 0xca | 0xcb | 0xcd | 0xce | 0xcf }) => {
                 Self::Arithmetic
@@ -185,7 +186,7 @@ impl From<Error> for Unchanged {
             Some(&E::Depth { bits }) => Self::Depth { bits },
             Some(&E::Components { found }) => Self::Components { found },
             Some(E::OpenHeight) => Self::OpenHeight,
-            None => Self::damaged(&error),
+            _ => Self::damaged(&error),
         }
     }
 }

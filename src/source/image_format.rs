@@ -11,7 +11,8 @@ use super::heic_file::HEIC;
 use super::jxl_file::JXL;
 use super::pnm_file::PNM;
 use super::still::StillFormat;
-use super::value::{BIT_PLANES_MAGIC, ImageMode};
+use super::value::ImageMode;
+use fuseloop_jpeg::BIT_PLANES_MAGIC;
 
 /// A format of image files.
 pub(crate) struct ImageFormat {

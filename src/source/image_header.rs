@@ -1,7 +1,6 @@
 //! The size of an image and its EXIF orientation, from the header of its file.
 
 use super::image_format::format_name;
-use super::jpeg_file::{APP1, SOS, Segment, SegmentError, Segments, be16, is_frame};
 use super::still::Still;
 #[cfg(all(feature = "tiff", feature = "write"))]
 use super::tiff_file::Photometric;
@@ -12,6 +11,7 @@ use super::value::ImageMode;
 use super::webp_file::WebpHeader;
 use crate::exif::{self, ChunkFormat};
 use crate::panicked::call_decoder;
+use fuseloop_jpeg::{APP1, SOS, Segment, SegmentError, Segments, be16, is_frame};
 use fuseloop_ops::Size;
 #[cfg(feature = "write")]
 use png::{BitDepth, ColorType};

@@ -57,7 +57,6 @@ mod in_memory;
 pub(crate) mod index_file;
 #[cfg(any(feature = "tar", feature = "tfrecord"))]
 pub(crate) mod index_shards;
-pub(crate) mod jpeg_file;
 #[cfg(feature = "jxl")]
 mod jxl_file;
 #[cfg(all(feature = "parquet", feature = "video"))]
@@ -222,7 +221,6 @@ pub(crate) use tiff_file::{Photometric, SampleKind, TiffFile};
 pub(crate) use unfinished::{keep_unfinished, note_unfinished};
 #[cfg(any(feature = "video", feature = "write"))]
 pub(crate) use upright::upright;
-pub(crate) use value::BIT_PLANES_MAGIC;
 pub use value::{EncodedImage, ImageMode, OwnedImage, OwnedValue, Value};
 #[cfg(feature = "video")]
 pub(crate) use video_files::{VideoFiles, VideoSummary, check_video};

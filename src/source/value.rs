@@ -82,9 +82,6 @@ pub enum ImageMode {
     Heic,
 }
 
-/// The first bytes of a bit-plane image; the last one is the version.
-pub(crate) const BIT_PLANES_MAGIC: [u8; 8] = *b"FPLANES\x01";
-
 impl ImageMode {
     /// Returns whether the bytes must be decoded, which is true of all but raw images.
     pub(crate) fn is_coded(self) -> bool {

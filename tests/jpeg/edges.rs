@@ -106,7 +106,7 @@ fn plane(file: &JpegCoefficients, component: usize) -> (Vec<u8>, usize) {
 /// How a weighted sum of samples is rounded to one.
 #[derive(Clone, Copy)]
 enum Rounding {
-    /// By `decode/jpeg/core/upsample.rs`: the sums of two rows are rounded before those of two columns.
+    /// By `jpeg/src/upsample.rs`: the sums of two rows are rounded before those of two columns.
     Core,
     /// By libjpeg: only the whole sum is rounded, and halves alternately up and down.
     Libjpeg,

@@ -68,7 +68,7 @@ struct Locked<'a> {
 }
 
 /// The crates of this repository.
-const OURS: [&str; 18] = [
+const OURS: [&str; 19] = [
     "crc-fast",
     "fuseloop",
     "fuseloop-burn",
@@ -80,6 +80,7 @@ const OURS: [&str; 18] = [
     "fuseloop-fakecuda",
     "fuseloop-fuzz",
     "fuseloop-interleavings",
+    "fuseloop-jpeg",
     "fuseloop-kernels",
     "fuseloop-ops",
     "fuseloop-ops-derive",

@@ -229,8 +229,16 @@ fn all_texts() -> Vec<(String, Text)> {
     let mut add = |file: &str, found: Vec<Text>| {
         texts.extend(found.into_iter().map(|text| (file.to_owned(), text)));
     };
-    for folder in ["src", "ops/src", "engine/src", "video/src", "webp/src", "cli/src", "python/src"]
-    {
+    for folder in [
+        "src",
+        "ops/src",
+        "engine/src",
+        "jpeg/src",
+        "video/src",
+        "webp/src",
+        "cli/src",
+        "python/src",
+    ] {
         for (file, code) in rust_files(folder).iter().filter(|(file, _)| !is_of_tests(file)) {
             add(file, rust_texts(code));
             if folder == "cli/src" {

@@ -7,16 +7,14 @@
 //! Each image is proved when it is written: the JPEG is restored from it and compared. Only JPEGs that the loader's own
 //! decoder decodes are written, so that decoding a bit-plane image needs no other decoder.
 
-use super::bit_planes::{BitPlaneLayout, FIXED, seal_headers};
 use super::check_sampling;
-use super::core::{Blocks, IndexedJpeg, ScanCoder};
-use super::headers::Headers;
-use super::index;
-use super::scans::{Grid, Markers, Scans, segment_count};
 use crate::decode::error::{too_many_bytes, too_many_pixels};
 use crate::error::{Error, fail};
 use crate::sample::Limits;
-use crate::source::BIT_PLANES_MAGIC;
+use fuseloop_jpeg::{
+    BIT_PLANES_MAGIC, BitPlaneLayout, Blocks, FIXED, Grid, Headers, IndexedJpeg, JpegError,
+    Markers, ScanCoder, Scans, index, seal_headers, segment_count,
+};
 use fuseloop_kernels::bit_planes::{BitWriter, encode};
 use fuseloop_kernels::{CpuWork, for_cpu};
 
@@ -53,6 +51,12 @@ pub(crate) enum BitPlaneError {
 impl From<Error> for BitPlaneError {
     fn from(error: Error) -> Self {
         Self::Decode(error)
+    }
+}
+
+impl From<JpegError> for BitPlaneError {
+    fn from(error: JpegError) -> Self {
+        Self::Decode(error.into())
     }
 }
 

@@ -8,9 +8,10 @@
 //! with the segment's marker. One pass over the coded data finds where they end, by the decoder's own
 //! rule ([`end_of_data`]).
 
-use super::headers::{DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, cut_short};
-use super::scans::end_of_data;
 use crate::error::{Error, fail};
+use fuseloop_jpeg::{
+    DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, cut_short, end_of_data,
+};
 use std::ops::Range;
 
 const COM: u8 = 0xfe;

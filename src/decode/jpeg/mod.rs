@@ -1,38 +1,27 @@
 //! JPEG: decodes no more of an image than a window needs.
 //!
-//! | file                                      | decoded by  | what is decoded                      |
-//! |-------------------------------------------|-------------|--------------------------------------|
-//! | usual: baseline, one scan, YCbCr or gray  | `core`      | the window                           |
-//! | any other sequential file: in several scans, of other colours or samplings | `core` | all columns, the rows down to the window's last |
-//! | progressive, YCbCr or gray of usual sampling | `core`   | the window; all scans are read down to its last row |
-//! | any other progressive file                | `core`      | all columns, the rows down to the window's last |
-//! | bit-plane image ([`bit_planes`])          | `core`      | the window's tiles                   |
+//! | file                                      | decoded by        | what is decoded                |
+//! |-------------------------------------------|-------------------|--------------------------------|
+//! | usual: baseline, one scan, YCbCr or gray  | [`WindowDecoder`] | the window                     |
+//! | any other sequential file: in several scans, of other colours or samplings | `WindowDecoder` | all columns, the rows down to the window's last |
+//! | progressive, YCbCr or gray of usual sampling | `WindowDecoder` | the window; all scans are read down to its last row |
+//! | any other progressive file                | `WindowDecoder`   | all columns, the rows down to the window's last |
+//! | bit-plane image ([`BitPlaneLayout`])      | `WindowDecoder`   | the window's tiles             |
 //!
-//! Which colours the components are is decided as in libjpeg, in one place ([`colours`]). The core's pixels equal
-//! zune-jpeg's, except for the chroma of the last column and row: zune-jpeg
-//! interpolates that chroma with the samples that only fill up the last block; the core, like libjpeg,
-//! does not. Of usual sequential files the core reports no errors: it leaves any that it finds damaged to zune-jpeg. A
-//! bit-plane image is made only of a usual file. At a [smaller scale](scale) the core transforms fewer
-//! coefficients; another file is decoded whole, and its pixels are averaged. zune-jpeg knows no windows, so it is given a
-//! copy of the file cut down to one ([`window_cut`]). Of a bit-plane image, and of a JPEG with an index, the core needs no
-//! more bytes than those of the window's rows ([`parts`]).
+//! Our decoder is the crate `fuseloop_jpeg`. Which colours the components are is decided as in libjpeg, in one place
+//! ([`Colours`]). Its pixels equal zune-jpeg's, except for the chroma of the last column and row: zune-jpeg interpolates
+//! that chroma with the samples that only fill up the last block; ours, like libjpeg, does not. Of usual sequential files it
+//! reports no errors: it leaves any that it finds damaged to zune-jpeg. A bit-plane image is made only of a usual file. At a
+//! smaller [`Scale`] it transforms fewer coefficients; another file is decoded whole, and its pixels are averaged. zune-jpeg
+//! knows no windows, so it is given a copy of the file cut down to one ([`WindowCut`]). Of a bit-plane image, and of a JPEG
+//! with an index, it needs no more bytes than those of the window's rows ([`parts`]).
 
 #[cfg(feature = "write")]
 mod bit_plane_writer;
-mod bit_planes;
-mod colours;
-mod core;
-mod headers;
-mod index;
 #[cfg(feature = "write")]
 mod jpeg_segments;
 mod parts;
-mod scale;
-mod scans;
-mod standard_tables;
-mod window_cut;
 
-use self::core::{Core, IndexedJpeg, Wanted, is_sampled_simply};
 use super::buffer::{check_bytes, image_bytes, room};
 use super::error::{no_memory, too_many_pixels};
 use super::orientation::{Orientation, StoredSize};
@@ -43,27 +32,32 @@ use crate::panicked::call_decoder;
 use crate::source::{BoxError, EncodedImage, PartialImage};
 #[cfg(feature = "write")]
 pub(crate) use bit_plane_writer::{BitPlaneError, BitPlaneWriter};
-use bit_planes::BitPlaneLayout;
 #[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
-pub(crate) use bit_planes::resealed;
-use colours::Colours;
+pub(crate) use fuseloop_jpeg::resealed;
+pub use fuseloop_jpeg::tile_interval;
+use fuseloop_jpeg::{
+    APP14, BitPlaneLayout, Colours, Component, Headers, IndexedJpeg, JpegError, MOST_ADDED,
+    Markers, SOS, Scale, Scans, Segments, SingleScan, Wanted, WindowCut, WindowDecoder,
+    coefficient_bytes, index, is_sampled_simply, max_factors,
+};
+#[cfg(feature = "write")]
+pub(crate) use fuseloop_jpeg::{MAX_SCANS, STANDARD_TABLES};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::{ImageView, RGB};
-use headers::{APP14, Headers, SOS, Segments};
-pub use index::append_segment_index;
 #[cfg(feature = "write")]
 pub(crate) use jpeg_segments::{ByteRange, FrameHeader, JpegSegments, ScanSegments};
 pub(super) use parts::JpegParts;
-use scale::Scale;
-#[cfg(feature = "write")]
-pub(crate) use scans::MAX_SCANS;
-use scans::{Markers, Scans, SingleScan, max_factors};
-#[cfg(feature = "write")]
-pub(crate) use standard_tables::STANDARD_TABLES;
-use window_cut::WindowCut;
-pub use window_cut::tile_interval;
 use zune_core::{bytestream::ZCursor, colorspace::ColorSpace, options::DecoderOptions};
+
+/// Appends the index of its segments to a JPEG of one sequential scan with restart markers; see [`index::append`].
+///
+/// # Errors
+///
+/// If the bytes are not a JPEG, or a damaged one.
+pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), Error> {
+    Ok(index::append(jpeg)?)
+}
 
 /// The backend that decodes JPEGs. Tests and benches select one to compare the two.
 #[doc(hidden)]
@@ -83,7 +77,7 @@ pub enum JpegBackend {
 pub(super) struct JpegDecoder {
     options: DecodeOptions,
     backend: JpegBackend,
-    core: Core,
+    core: WindowDecoder,
     /// The copy of the file that zune-jpeg is given.
     file: Vec<u8>,
     /// Offsets of the file's restart markers.
@@ -187,6 +181,8 @@ impl JpegDecoder {
     /// Reads the headers and checks them against the limits, the sample table and what is supported.
     pub(super) fn headers(&self, image: &EncodedImage<'_>) -> Result<JpegHeaders, Error> {
         check_bytes(image, &self.options.limits)?;
+        #[cfg(test)]
+        tests::PARSED.set(tests::PARSED.get() + 1);
         self.checked(image, Headers::parse(image.bytes)?, None)
     }
 
@@ -413,7 +409,7 @@ fn decode_with_zune(
             return Err(fail!(Damaged, "damaged JPEG: zune-jpeg does not decode its scans"));
         }
         let size = headers.size;
-        reserve(&mut Vec::<u8>::new(), scans::coefficient_bytes(headers))?; // zune-jpeg stores all of them
+        reserve(&mut Vec::<u8>::new(), coefficient_bytes(headers))?; // zune-jpeg stores all of them
         file.clear();
         reserve(file, bytes.len())?;
         write_without_adobe(bytes, file)?;
@@ -422,7 +418,7 @@ fn decode_with_zune(
     };
     let cut = WindowCut::plan(headers, wanted);
     file.clear();
-    reserve(file, bytes.len().saturating_add(window_cut::MOST_ADDED))?;
+    reserve(file, bytes.len().saturating_add(MOST_ADDED))?;
     cut.write(bytes, headers, scan, file);
     let WindowCut { decoded: size, window: part, lead, .. } = cut;
     decode_into(file, headers, size, buffer(pixels, size, channels, true)?)?;
@@ -436,7 +432,7 @@ fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), Error> {
     file.extend_from_slice(&bytes[..2]);
     loop {
         let start = segments.at;
-        let segment = segments.next()?;
+        let segment = segments.next().map_err(JpegError::from)?;
         if segment.marker == SOS {
             file.extend_from_slice(&bytes[start..]);
             return Ok(());
@@ -459,7 +455,7 @@ fn is_decoded_wrong(headers: &Headers) -> bool {
 /// Refuses samplings that libjpeg refuses: factors that do not divide the largest ones.
 fn check_sampling(headers: &Headers) -> Result<(), Error> {
     let (h_max, v_max) = max_factors(headers);
-    for (component, &headers::Component { h, v, .. }) in headers.components.iter().enumerate() {
+    for (component, &Component { h, v, .. }) in headers.components.iter().enumerate() {
         if ![h, v].iter().all(|factor| (1..=4).contains(factor)) {
             let at = headers.height_at - 3;
             return Err(fail!(
@@ -551,4 +547,32 @@ fn decode_into(file: &[u8], headers: &Headers, size: Size, pixels: &mut [u8]) ->
         colours.write_row(&[a, b, c, d], is_gray, &mut rgb, out);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::decode::Decoder;
+    use crate::source::{EncodedImage, ImageMode};
+    use fuseloop_ops::author::Window;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The number of headers that this thread has parsed.
+        pub(super) static PARSED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn headers_are_parsed_once_for_the_size_and_all_windows() {
+        let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/jpeg/422.jpg");
+        let bytes = std::fs::read(photo).unwrap();
+        let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
+        let mut decoder = Decoder::default();
+        let before = PARSED.get();
+        let mut opened = decoder.open(&image).unwrap();
+        let full = opened.size().full();
+        for wanted in [full, Window { height: 1, width: 1, ..full }] {
+            opened.decode(wanted).unwrap();
+        }
+        assert_eq!(PARSED.get() - before, 1);
+    }
 }

@@ -12,13 +12,13 @@
 //! those of a whole image.
 
 use super::JpegHeaders;
-use super::bit_planes::{self, BitPlaneLayout};
-use super::core::{Wanted, is_sampled_simply, needed_mcus};
-use super::headers::Headers;
-use super::index::{self, FOOTER};
-use super::scans::{Markers, SingleScan};
 use crate::error::fail;
 use crate::source::{BoxError, ImageMode, PartialImage};
+use fuseloop_jpeg::index::{self, FOOTER};
+use fuseloop_jpeg::{
+    BitPlaneLayout, Headers, Markers, SingleScan, Wanted, header_bytes, is_sampled_simply,
+    needed_mcus,
+};
 
 /// The share of an image, and the limits in bytes, of what is read first at its beginning and at its end: usually all
 /// headers and the index, which are 1 to 3 % of the images that it is about.
@@ -49,7 +49,7 @@ impl JpegParts {
             return Ok(None);
         }
         if found == ImageMode::BitPlanes {
-            let head = bit_planes::header_bytes(&image.bytes()[..first], len)?;
+            let head = header_bytes(&image.bytes()[..first], len)?;
             if head > first {
                 image.read(first..head)?;
             }

@@ -16,18 +16,18 @@
 //! not prove that there are no more markers. zune-jpeg acts on any marker, so it is given only files
 //! that were scanned.
 
-use super::headers::Headers;
-use super::scans::{Markers, Scans, segment_count};
-use crate::error::Error;
+use crate::error::JpegError;
+use crate::headers::Headers;
+use crate::scans::{Markers, Scans, segment_count};
 
 /// The last bytes of a file with an index.
 const MAGIC: [u8; 8] = *b"FSEGIDX\x01";
 
 /// The bytes after the lengths.
-pub(super) const FOOTER: usize = 16;
+pub const FOOTER: usize = 16;
 
 /// Comes before a length of two bytes.
-pub(super) const LONG: u8 = 0xff;
+pub const LONG: u8 = 0xff;
 
 /// Appends the index to a JPEG of one sequential scan with restart markers. Leaves other files
 /// unchanged, and those with a segment of 64 KiB or more.
@@ -35,7 +35,7 @@ pub(super) const LONG: u8 = 0xff;
 /// # Errors
 ///
 /// If the bytes are not a JPEG, or a damaged one.
-pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), Error> {
+pub fn append(jpeg: &mut Vec<u8>) -> Result<(), JpegError> {
     let headers = Headers::parse(jpeg)?;
     let count = segment_count(&headers);
     let mut restarts = Vec::new();
@@ -62,7 +62,7 @@ pub fn append_segment_index(jpeg: &mut Vec<u8>) -> Result<(), Error> {
 }
 
 /// Encodes a length in one byte or three.
-pub(super) fn code(length: u16) -> [Option<u8>; 3] {
+pub fn code(length: u16) -> [Option<u8>; 3] {
     match length.to_le_bytes() {
         [short, 0] if short < LONG => [Some(short), None, None],
         [low, high] => [Some(LONG), Some(low), Some(high)],
@@ -71,17 +71,13 @@ pub(super) fn code(length: u16) -> [Option<u8>; 3] {
 
 /// Returns the offset of the marker after the scan, and writes the offsets of the restart markers to
 /// `restarts`, if the file has an index that matches it.
-pub(super) fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -> Option<usize> {
+pub fn read(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -> Option<usize> {
     follow(bytes, headers, restarts, is_restart)
 }
 
 /// Does what [`read`] does for a file of which only the last bytes were read, those of [`tail_bytes`]: looks at the
 /// marker after the scan, and at no restart marker.
-pub(super) fn read_tail(
-    bytes: &[u8],
-    headers: &Headers,
-    restarts: &mut Vec<usize>,
-) -> Option<usize> {
+pub fn read_tail(bytes: &[u8], headers: &Headers, restarts: &mut Vec<usize>) -> Option<usize> {
     let end = follow(bytes, headers, restarts, |jpeg, at, _| at < jpeg.len())?;
     let tail = tail_bytes(bytes)?;
     (end >= bytes.len() - tail).then_some(end)
@@ -89,7 +85,7 @@ pub(super) fn read_tail(
 
 /// Returns the bytes that [`read_tail`] looks at, at the end of a file: the index and the marker before it. `None` if the
 /// file has no index. Only the last [`FOOTER`] bytes are looked at.
-pub(super) fn tail_bytes(bytes: &[u8]) -> Option<usize> {
+pub fn tail_bytes(bytes: &[u8]) -> Option<usize> {
     let (rest, magic) = bytes.split_last_chunk()?;
     let (rest, _count) = rest.split_last_chunk::<4>()?;
     let (rest, length) = rest.split_last_chunk()?;
@@ -135,12 +131,12 @@ fn follow(
 }
 
 /// Returns whether the restart marker of a number, which counts from 0, is at an offset.
-pub(super) fn is_restart(jpeg: &[u8], at: usize, n: u64) -> bool {
+pub fn is_restart(jpeg: &[u8], at: usize, n: u64) -> bool {
     marker(jpeg, at) == Some(0xd0 + (n % 8) as u8)
 }
 
 /// Takes one length off `lengths`.
-pub(super) fn take(lengths: &mut &[u8]) -> Option<usize> {
+pub fn take(lengths: &mut &[u8]) -> Option<usize> {
     match **lengths {
         [LONG, low, high, ref rest @ ..] => {
             *lengths = rest;

@@ -27,24 +27,25 @@
 //! MCUs that it touches, over their whole width. The decoder does not rely on it: whatever the bytes are, it stays
 //! inside them, and it ends.
 
-use super::headers::Headers;
-use super::index;
-use super::scans::Grid;
-use crate::decode::error::too_short;
-use crate::error::{Error, fail};
-use crate::source::BIT_PLANES_MAGIC;
+use crate::error::{JpegError, fail};
+use crate::headers::Headers;
+use crate::index;
+use crate::scans::Grid;
 use fuseloop_kernels::bit_planes::SLACK;
 use std::ops::Range;
 
+/// The first bytes of a bit-plane image; the last one is the version.
+pub const BIT_PLANES_MAGIC: [u8; 8] = *b"FPLANES\x01";
+
 /// The bytes before the JPEG's own.
-pub(super) const FIXED: usize = 32;
+pub const FIXED: usize = 32;
 
 /// The offset of the bytes that the first checksum is about.
 const CHECKED: usize = 12;
 
 /// Where the parts of a bit-plane image are, read and checked.
 #[derive(Clone, Debug)]
-pub(super) struct BitPlaneLayout {
+pub struct BitPlaneLayout {
     head: Range<usize>,
     checksums: Range<usize>,
     index: Range<usize>,
@@ -57,27 +58,27 @@ pub(super) struct BitPlaneLayout {
 
 /// The parts of a bit-plane image.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BitPlaneImage<'a> {
+pub struct BitPlaneImage<'a> {
     /// The JPEG's bytes before the coded data.
-    pub(super) head: &'a [u8],
+    pub head: &'a [u8],
     /// Lengths of tiles.
-    pub(super) index: &'a [u8],
-    pub(super) main: PlaneStream<'a>,
-    pub(super) side: PlaneStream<'a>,
+    pub index: &'a [u8],
+    pub main: PlaneStream<'a>,
+    pub side: PlaneStream<'a>,
     /// The JPEG's bytes after the coded data.
     #[cfg(feature = "write")]
-    pub(super) tail: &'a [u8],
+    pub tail: &'a [u8],
     /// MCUs of a tile.
-    pub(super) tile: u64,
+    pub tile: u64,
     /// The bit that fills up the last byte of a segment.
     #[cfg(feature = "write")]
-    pub(super) fill: bool,
+    pub fill: bool,
     checksums: &'a [[u8; 4]],
 }
 
 /// A stream of bit planes, and the bytes of the image after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlaneStream<'a> {
+pub struct PlaneStream<'a> {
     /// The image's bytes from the stream's first one on.
     bytes: &'a [u8],
     len: usize,
@@ -86,17 +87,17 @@ pub(super) struct PlaneStream<'a> {
 impl<'a> PlaneStream<'a> {
     /// Returns the number of bytes.
     #[cfg(feature = "write")]
-    pub(super) fn len(self) -> usize {
+    pub fn len(self) -> usize {
         self.len
     }
 
     /// Returns the bytes of a part; `None` if the stream ends before.
-    pub(super) fn part(self, part: Range<usize>) -> Option<&'a [u8]> {
+    pub fn part(self, part: Range<usize>) -> Option<&'a [u8]> {
         self.bytes[..self.len].get(part)
     }
 
     /// Returns the bytes of a part and all bytes of the image after it; `None` if the stream ends before the part does.
-    pub(super) fn part_and_rest(self, part: Range<usize>) -> Option<&'a [u8]> {
+    pub fn part_and_rest(self, part: Range<usize>) -> Option<&'a [u8]> {
         if part.end > self.len { None } else { self.bytes.get(part.start..) }
     }
 }
@@ -114,7 +115,7 @@ struct FixedHeader {
 }
 
 impl FixedHeader {
-    fn parse(bytes: &[u8]) -> Result<Self, Error> {
+    fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
         let damaged = |what| fail!(Damaged, "damaged bit-plane image: {what}");
         let fixed = bytes
             .first_chunk::<FIXED>()
@@ -131,7 +132,7 @@ impl FixedHeader {
     }
 
     /// Returns where the JPEG's head ends, and where the index ends, in an image of `len` bytes.
-    fn ends(&self, len: usize) -> Result<[usize; 2], Error> {
+    fn ends(&self, len: usize) -> Result<[usize; 2], JpegError> {
         let Self { head, main, side, tail, .. } = *self;
         let streams = (len as u64).checked_sub(u64::from(main) + u64::from(side) + u64::from(tail));
         let after_head = FIXED as u64 + u64::from(head);
@@ -148,7 +149,7 @@ impl FixedHeader {
 /// # Errors
 ///
 /// If the image is damaged in its first bytes.
-pub(super) fn header_bytes(bytes: &[u8], len: usize) -> Result<usize, Error> {
+pub fn header_bytes(bytes: &[u8], len: usize) -> Result<usize, JpegError> {
     FixedHeader::parse(bytes)?.ends(len).map(|[_, streams]| streams)
 }
 
@@ -158,7 +159,7 @@ impl BitPlaneLayout {
     /// # Errors
     ///
     /// If the bytes are no bit-plane image, or a damaged one.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, Headers), Error> {
+    pub fn parse(bytes: &[u8]) -> Result<(Self, Headers), JpegError> {
         let damaged = |what| fail!(Damaged, "damaged bit-plane image: {what}");
         let fixed = FixedHeader::parse(bytes)?;
         let FixedHeader { checksum, main, side, tile, fill, reserved, .. } = fixed;
@@ -184,7 +185,7 @@ impl BitPlaneLayout {
         if 8 * u64::from(main) < 6 * blocks || 8 * u64::from(side) < 4 * blocks {
             let found = u64::from(main) + u64::from(side);
             let least = (10 * blocks).div_ceil(8);
-            return Err(too_short(headers.size, found, least));
+            return Err(JpegError::TooShort { size: headers.size, found, least });
         }
         let after_main = streams + main as usize;
         let layout = Self {
@@ -202,7 +203,7 @@ impl BitPlaneLayout {
 
     /// Returns the ranges of the bytes that decoding rows of MCUs reads, one in each stream; `None` if the streams have no
     /// such rows. `bytes` are those that were parsed, of which those of the streams are not looked at.
-    pub(super) fn bytes_of_rows(
+    pub fn bytes_of_rows(
         &self,
         bytes: &[u8],
         grid: Grid,
@@ -226,12 +227,12 @@ impl BitPlaneLayout {
     }
 
     /// Returns the JPEG's bytes before the coded data; `bytes` are those that were parsed.
-    pub(super) fn head<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+    pub fn head<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.head.clone()]
     }
 
     /// Returns the parts; `bytes` are those that were parsed.
-    pub(super) fn image<'a>(&self, bytes: &'a [u8]) -> BitPlaneImage<'a> {
+    pub fn image<'a>(&self, bytes: &'a [u8]) -> BitPlaneImage<'a> {
         let stream =
             |range: &Range<usize>| PlaneStream { bytes: &bytes[range.start..], len: range.len() };
         BitPlaneImage {
@@ -251,21 +252,21 @@ impl BitPlaneLayout {
 
 impl BitPlaneImage<'_> {
     /// Verifies the checksum of a row, of which `main` and `side` are the bytes.
-    pub(super) fn is_row(&self, row: usize, main: &[u8], side: &[u8]) -> bool {
+    pub fn is_row(&self, row: usize, main: &[u8], side: &[u8]) -> bool {
         let checksum = crc32c::crc32c_append(crc32c::crc32c(main), side);
         self.checksums.get(row) == Some(&checksum.to_le_bytes())
     }
 
     /// Verifies the checksum of the tail.
     #[cfg(feature = "write")]
-    pub(super) fn has_its_tail(&self) -> bool {
+    pub fn has_its_tail(&self) -> bool {
         self.checksums.last() == Some(&crc32c::crc32c(self.tail).to_le_bytes())
     }
 }
 
 /// Corrects the checksums of an image, as far as its lengths lead.
-#[cfg(all(feature = "spec", feature = "tables", feature = "tar", feature = "write"))]
-pub(crate) fn resealed(image: &[u8]) -> Vec<u8> {
+#[cfg(feature = "write")]
+pub fn resealed(image: &[u8]) -> Vec<u8> {
     let mut image = image.to_vec();
     seal_headers(&mut image);
     let Ok((layout, headers)) = BitPlaneLayout::parse(&image) else { return image };
@@ -289,7 +290,7 @@ pub(crate) fn resealed(image: &[u8]) -> Vec<u8> {
 
 /// Corrects the checksum of an image's headers, if they are whole.
 #[cfg(feature = "write")]
-pub(super) fn seal_headers(image: &mut [u8]) {
+pub fn seal_headers(image: &mut [u8]) {
     let word = |at: usize| image.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let after = [16, 20, 24].map(|at| word(at).map_or(u64::MAX, u64::from));
     let after = after.into_iter().fold(0, u64::saturating_add);
@@ -301,7 +302,7 @@ pub(super) fn seal_headers(image: &mut [u8]) {
 }
 
 /// Takes the lengths of tiles off the index, and returns their sums: main, side.
-pub(super) fn skip_tiles(index: &mut &[u8], mut tiles: u64) -> Option<[usize; 2]> {
+pub(crate) fn skip_tiles(index: &mut &[u8], mut tiles: u64) -> Option<[usize; 2]> {
     /// Every other byte, in lanes of 16 bits; a product with `ONES` has their sum in its upper lane.
     const LANES: u64 = 0x00ff_00ff_00ff_00ff;
     const ONES: u64 = 0x0001_0001_0001_0001;
@@ -326,7 +327,7 @@ pub(super) fn skip_tiles(index: &mut &[u8], mut tiles: u64) -> Option<[usize; 2]
 
 /// Takes the lengths of a tile's parts off the index: main, side.
 #[inline(always)]
-pub(super) fn take_lengths(index: &mut &[u8]) -> Option<[usize; 2]> {
+pub(crate) fn take_lengths(index: &mut &[u8]) -> Option<[usize; 2]> {
     if let [main, side, rest @ ..] = *index
         && *main < index::LONG
         && *side < index::LONG

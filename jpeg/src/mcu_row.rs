@@ -13,9 +13,9 @@
 //! them: as in libjpeg, the last sample has no neighbour beyond it (`compptr->downsampled_width` in
 //! jdsample.c, `set_bottom_pointers` in jdmainct.c).
 
-use super::super::scale::{BLOCK, Scale};
-use super::super::scans::Grid;
-use super::upsample;
+use crate::scale::{BLOCK, Scale};
+use crate::scans::Grid;
+use crate::upsample;
 use fuseloop_kernels::{gray_row, ycbcr_row};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
@@ -39,7 +39,7 @@ struct Plane {
 
 /// A row of MCUs. Each decoder has its own, which reuses its buffers.
 #[derive(Debug, Default)]
-pub(super) struct McuRow {
+pub(crate) struct McuRow {
     planes: [Plane; 3],
     channels: usize,
     /// The bytes of a pixel that is written.
@@ -50,26 +50,26 @@ pub(super) struct McuRow {
 
 /// The region of an image that is decoded.
 #[derive(Clone, Debug)]
-pub(super) struct DecodeRegion {
-    pub(super) grid: Grid,
+pub(crate) struct DecodeRegion {
+    pub grid: Grid,
     /// The size of an MCU at the scale of the region.
-    pub(super) mcu: Size,
-    pub(super) scale: Scale,
+    pub mcu: Size,
+    pub scale: Scale,
     /// True for rows, and for columns, if chroma has half as many as luma.
-    pub(super) upsampled: [bool; 2],
+    pub upsampled: [bool; 2],
     /// Rows and columns of MCUs.
-    pub(super) rows: Range<u64>,
-    pub(super) columns: Range<u64>,
+    pub rows: Range<u64>,
+    pub columns: Range<u64>,
     /// The pixels to write; all of them are in those MCUs.
-    pub(super) wanted: Window,
+    pub wanted: Window,
     /// The size of the image at this scale, and as it is stored.
-    pub(super) size: Size,
-    pub(super) whole: Size,
+    pub size: Size,
+    pub whole: Size,
 }
 
 /// Returns whether chroma has half as many rows, and half as many columns, as luma at a scale: at a smaller one, its
 /// blocks have more samples instead.
-pub(super) fn upsampled(grid: &Grid, scale: Scale) -> [bool; 2] {
+pub(crate) fn upsampled(grid: &Grid, scale: Scale) -> [bool; 2] {
     if scale == Scale::FULL { halves(grid) } else { [false; 2] }
 }
 
@@ -87,7 +87,7 @@ impl Plane {
 impl McuRow {
     /// Sizes the buffers for the rows of a region. `channels` are the columns and rows of blocks that the components
     /// that are decoded have in an MCU; if `gray` is set, pixels of one byte are written.
-    pub(super) fn begin(&mut self, part: &DecodeRegion, channels: &[[usize; 2]], gray: bool) {
+    pub(crate) fn begin(&mut self, part: &DecodeRegion, channels: &[[usize; 2]], gray: bool) {
         self.pixel = if gray { 1 } else { RGB };
         let mcus = (part.columns.end - part.columns.start) as usize;
         self.channels = channels.len();
@@ -118,7 +118,7 @@ impl McuRow {
     /// Returns where the samples of block (`x`, `y`) of the region's MCU `mcu` in this row are written,
     /// and the distance between rows.
     #[inline(always)]
-    pub(super) fn block_mut(
+    pub(crate) fn block_mut(
         &mut self,
         channel: usize,
         mcu: usize,
@@ -132,13 +132,13 @@ impl McuRow {
 
     /// Returns the rows and columns of samples of a component's blocks: 8, or fewer at a smaller scale.
     #[inline(always)]
-    pub(super) fn block_size(&self, channel: usize) -> [usize; 2] {
+    pub(crate) fn block_size(&self, channel: usize) -> [usize; 2] {
         self.planes[channel].block
     }
 
     /// Writes the pixels that this row of MCUs, `row` of the image, completes.
     #[inline(always)]
-    pub(super) fn write(&mut self, part: &DecodeRegion, row: u64, pixels: &mut [u8]) {
+    pub(crate) fn write(&mut self, part: &DecodeRegion, row: u64, pixels: &mut [u8]) {
         let (mcu, wanted) = (u64::from(part.mcu.height), part.wanted);
         let late = u64::from(self.channels == 3 && part.upsampled[0]);
         let end = (row + 1) * mcu - if row + 1 == part.grid.rows { 0 } else { late };

@@ -7,9 +7,9 @@
 //! Bits outside the window are read past, and nothing is decoded from them. The pixels equal
 //! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
 //! last column or row of an image that has an even number of them, not a multiple of 16, and half as
-//! many of chroma ([`mcu_row`]). Of unusual files ([`frame`]) all columns are decoded, by the same
-//! arithmetic ([`sequential`]). Of progressive files all scans are read down to the window's last row, and samples are computed for
-//! the window ([`progressive`]). Damaged usual files are left to zune-jpeg, which also reports what is wrong, unless they
+//! many of chroma ([`mcu_row`](crate::mcu_row)). Of unusual files ([`frame`](crate::frame)) all columns are decoded, by the same
+//! arithmetic ([`sequential`](crate::sequential)). Of progressive files all scans are read down to the window's last row, and samples are computed for
+//! the window ([`progressive`](crate::progressive)). Damaged usual files are left to zune-jpeg, which also reports what is wrong, unless they
 //! are progressive.
 //!
 //! | file       | from bytes to pixels                                       |
@@ -29,69 +29,50 @@
 //! | `coefficients` | coefficients of a component, which scans refine         |
 //! | `sample_plane` | samples of a component, for every pixel                |
 
-mod bits;
-mod coefficients;
-mod entropy;
-mod frame;
-mod huffman;
-mod mcu_reader;
-mod mcu_row;
-mod progressive;
-mod progressive_scan;
-mod sample_plane;
-#[cfg(feature = "write")]
-mod scan_coder;
-mod sequential;
-mod tile_reader;
-mod upsample;
-
-use super::bit_planes::BitPlaneImage;
-use super::headers::Headers;
-use super::scale::Scale;
-use super::scans::{Grid, ProgressiveScan, SingleScan, mcus};
-use crate::error::Error;
-pub(super) use frame::is_sampled_simply;
-use frame::{FrameComponents, Tables};
+use crate::bit_planes::BitPlaneImage;
+use crate::error::JpegError;
+use crate::frame::{FrameComponents, Tables};
+use crate::headers::Headers;
+use crate::mcu_reader::McuReader;
+use crate::mcu_row::{DecodeRegion, McuRow, upsampled};
+use crate::progressive::{CoefficientRegion, ProgressiveDecoder};
+use crate::sample_plane::{ImagePlanes, PlaneLayout};
+use crate::scale::Scale;
+use crate::scans::{Grid, ProgressiveScan, SingleScan, mcus};
+use crate::sequential::SequentialDecoder;
+use crate::tile_reader::{TileBuffers, TileReader};
 use fuseloop_kernels::{CpuWork, for_cpu};
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
-use mcu_reader::McuReader;
-use mcu_row::{DecodeRegion, McuRow, upsampled};
-use progressive::{CoefficientRegion, ProgressiveDecoder};
-use sample_plane::{ImagePlanes, PlaneLayout};
-#[cfg(feature = "write")]
-pub(super) use scan_coder::{Blocks, ScanCoder};
-use sequential::SequentialDecoder;
 use std::ops::Range;
-use tile_reader::{TileBuffers, TileReader};
 
 /// Decodes windows. Each worker has its own, which reuses its buffers.
 #[derive(Debug, Default)]
-pub(super) struct Core {
+pub struct WindowDecoder {
     tables: Tables,
     /// A segment's bytes without stuffing.
     segment: Vec<u8>,
     tile: TileBuffers,
     stripe: McuRow,
     sequential: SequentialDecoder,
-    progressive: ProgressiveDecoder,
+    pub(crate) progressive: ProgressiveDecoder,
     image: ImagePlanes,
 }
 
 /// A JPEG that can be decoded here, with the byte ranges of its segments.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct IndexedJpeg<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) headers: &'a Headers,
-    pub(super) scan: &'a SingleScan<'a>,
+pub struct IndexedJpeg<'a> {
+    pub bytes: &'a [u8],
+    pub headers: &'a Headers,
+    pub scan: &'a SingleScan<'a>,
 }
 
-impl Core {
+impl WindowDecoder {
     /// Writes the pixels of a window inside the image to `pixels`, packed.
     ///
     /// Returns `None` if the image is not one of those decoded here, or is damaged. The contents of
     /// `pixels` are unspecified in that case.
-    pub(super) fn decode(
+    pub fn decode(
         &mut self,
         source: IndexedJpeg<'_>,
         wanted: Wanted,
@@ -110,14 +91,14 @@ impl Core {
     /// # Errors
     ///
     /// If the image is damaged, or there is no memory.
-    pub(super) fn decode_progressive(
+    pub fn decode_progressive(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         scans: &[ProgressiveScan],
         wanted: Wanted,
         pixels: &mut [u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         let Self { stripe, progressive, .. } = self;
         let part = DecodeRegion::holding(wanted, headers);
         let mut factors = [[1; 2]; 3];
@@ -143,14 +124,14 @@ impl Core {
     /// # Errors
     ///
     /// If the image is damaged, or there is no memory.
-    pub(super) fn decode_any(
+    pub fn decode_any(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         scans: &[ProgressiveScan],
         (window, gray): (Window, bool),
         pixels: &mut [u8],
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         let Self { sequential, progressive, image, .. } = self;
         let grid = Grid::of(headers);
         let rows = mcus(window.top, window.height, headers.size.height, grid.mcu_height, 1);
@@ -173,7 +154,7 @@ impl Core {
 
     /// Does the same as [`decode`](Self::decode) for a bit-plane image whose JPEG has the headers `headers`. There,
     /// `None` means that the image is damaged.
-    pub(super) fn decode_planes(
+    pub fn decode_planes(
         &mut self,
         image: &BitPlaneImage<'_>,
         headers: &Headers,
@@ -198,30 +179,30 @@ impl Core {
 
 /// The pixels that are asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub struct Wanted {
     /// A window of the image at this scale.
-    pub(super) window: Window,
-    pub(super) scale: Scale,
+    pub window: Window,
+    pub scale: Scale,
     /// Luma alone, else RGB.
-    pub(super) gray: bool,
+    pub gray: bool,
 }
 
 #[cfg(feature = "write")]
 impl Wanted {
     /// Returns what asks for all of an image.
-    fn whole(size: Size) -> Self {
+    pub(crate) fn whole(size: Size) -> Self {
         Self { window: size.full(), scale: Scale::FULL, gray: false }
     }
 }
 
 /// Returns the grid of an image's MCUs, and the rows and columns of those that `wanted` needs.
-pub(super) fn needed_mcus(wanted: Wanted, headers: &Headers) -> (Grid, [Range<u64>; 2]) {
+pub fn needed_mcus(wanted: Wanted, headers: &Headers) -> (Grid, [Range<u64>; 2]) {
     let DecodeRegion { grid, rows, columns, .. } = DecodeRegion::holding(wanted, headers);
     (grid, [rows, columns])
 }
 
 /// Reads the MCUs of a region in order, and writes their samples.
-trait McuSource {
+pub(crate) trait McuSource {
     /// Reads a row of the region's MCUs into `stripe`. Returns `None` if they are damaged.
     fn row(&mut self, row: u64, stripe: &mut McuRow) -> Option<()>;
 
@@ -231,7 +212,7 @@ trait McuSource {
 
 impl DecodeRegion {
     /// Returns the MCUs that `wanted` needs.
-    fn holding(Wanted { window: wanted, scale, .. }: Wanted, headers: &Headers) -> Self {
+    pub(crate) fn holding(Wanted { window: wanted, scale, .. }: Wanted, headers: &Headers) -> Self {
         let (grid, size, factor) = (Grid::of(headers), scale.of(headers.size), scale.factor());
         let mcu = Size::new(grid.mcu_height / factor, grid.mcu_width / factor);
         let [down, across] = upsampled(&grid, scale);

@@ -9,20 +9,21 @@
 //! smaller scale, or of chroma where luma is asked for. A later scan that refines such coefficients with others is needed,
 //! and then so are the scans before it.
 //!
-//! Scripts of scans that libjpeg refuses are errors ([`scans`](super::super::scans)); those of which it only warns are
+//! Scripts of scans that libjpeg refuses are errors ([`scans`](crate::scans)); those of which it only warns are
 //! decoded as libjpeg does: scans that are missing or repeat, or that refine another bit than the next one. The blocks of
 //! a file that ends after a few scans are not smoothed.
 
-use super::super::headers::{DHT, DQT, Headers, SOS, Segments, is_frame};
-use super::super::scale::Scale;
-use super::super::scans::{Grid, ProgressiveScan, not_blocks};
-use super::McuSource;
-use super::coefficients::CoefficientPlane;
-use super::frame::Tables;
-use super::mcu_row::{DecodeRegion, McuRow};
-use super::progressive_scan::{Band, DcBlock, SegmentRead, mask_of};
-use super::sample_plane::{PlaneLayout, SamplePlane};
-use crate::error::{Error, fail};
+use crate::coefficients::CoefficientPlane;
+use crate::decoder::McuSource;
+use crate::error::{JpegError, fail};
+use crate::frame::Tables;
+use crate::headers::{DHT, DQT, Headers};
+use crate::mcu_row::{DecodeRegion, McuRow};
+use crate::progressive_scan::{Band, DcBlock, SegmentRead, mask_of};
+use crate::sample_plane::{PlaneLayout, SamplePlane};
+use crate::scale::Scale;
+use crate::scans::{Grid, ProgressiveScan, not_blocks};
+use crate::segments::{SOS, Segments, is_frame};
 use fuseloop_kernels::bit_planes::Form;
 use fuseloop_kernels::{
     ORDER, POSITIONS, for_cpu_deposit, idct, idct_flat, idct_pair, idct_scaled, store_block,
@@ -35,16 +36,16 @@ const MOST_KEPT: usize = 64 << 20;
 
 /// The part of an image whose coefficients are stored.
 #[derive(Clone, Debug)]
-pub(super) struct CoefficientRegion {
+pub(crate) struct CoefficientRegion {
     /// Rows and columns of MCUs.
-    pub(super) mcus: [Range<u64>; 2],
+    pub mcus: [Range<u64>; 2],
     /// The coefficients of each component that are needed, as masks in zigzag order.
-    pub(super) needed: [u64; 4],
+    pub needed: [u64; 4],
 }
 
 /// Decodes progressive JPEGs. Each worker has its own, which reuses its buffers unless they are large.
 #[derive(Debug, Default)]
-pub(super) struct ProgressiveDecoder {
+pub(crate) struct ProgressiveDecoder {
     tables: Tables,
     planes: [CoefficientPlane; 4],
     /// A segment's bytes without stuffing.
@@ -57,13 +58,13 @@ impl ProgressiveDecoder {
     /// # Errors
     ///
     /// If the image is damaged, or there is no memory.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         scans: &[ProgressiveScan],
         region: &CoefficientRegion,
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         self.tables.clear();
         for (index, component) in headers.components.iter().enumerate() {
             let layout = PlaneLayout::of(headers, component);
@@ -87,7 +88,7 @@ impl ProgressiveDecoder {
     }
 
     /// Reads the tables before the next scan.
-    fn read_tables(&mut self, segments: &mut Segments<'_>) -> Result<(), Error> {
+    fn read_tables(&mut self, segments: &mut Segments<'_>) -> Result<(), JpegError> {
         let is_first = segments.at == 2;
         loop {
             let segment = segments.next()?;
@@ -111,7 +112,7 @@ impl ProgressiveDecoder {
     }
 
     /// Notes a component's quantization steps: those defined when its first scan begins.
-    fn latch_steps(&mut self, component: usize, at: usize) -> Result<(), Error> {
+    fn latch_steps(&mut self, component: usize, at: usize) -> Result<(), JpegError> {
         let Self { tables, planes, .. } = self;
         let plane = &mut planes[component];
         plane.steps = plane.steps.or(tables.steps(plane.layout.table).copied());
@@ -127,7 +128,7 @@ impl ProgressiveDecoder {
         headers: &Headers,
         scan: &ProgressiveScan,
         region: &CoefficientRegion,
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         let Self { tables, planes, segment } = self;
         let (header, named, grid) = (&scan.header, &*scan.components, Grid::of(headers));
         let what = "a scan without its Huffman table";
@@ -194,19 +195,23 @@ impl ProgressiveDecoder {
     }
 
     /// Releases the coefficients of a large image, which the next ones may not need again. Other buffers are reused.
-    pub(super) fn release_large(&mut self) {
+    pub(crate) fn release_large(&mut self) {
         if self.planes.iter().map(CoefficientPlane::bytes).sum::<usize>() > MOST_KEPT {
             self.planes = Default::default();
         }
     }
 
     /// Returns a source of the region's MCUs, of its first `decoded` components.
-    pub(super) fn source(&self, decoded: usize) -> CoefficientReader<'_> {
+    pub(crate) fn source(&self, decoded: usize) -> CoefficientReader<'_> {
         CoefficientReader { planes: &self.planes[..decoded], form: Form::of_cpu() }
     }
 
     /// Writes all samples of a component, of the rows of blocks that were read.
-    pub(super) fn transform(&self, component: usize, out: &mut SamplePlane) -> Result<(), Error> {
+    pub(crate) fn transform(
+        &self,
+        component: usize,
+        out: &mut SamplePlane,
+    ) -> Result<(), JpegError> {
         let plane = &self.planes[component];
         let [rows, columns] = plane.stored.clone();
         out.begin(plane.layout, rows.clone())?;
@@ -227,7 +232,7 @@ impl ProgressiveDecoder {
 
 impl CoefficientRegion {
     /// Returns the region that decoding `decoded` components of `part` needs.
-    pub(super) fn of(part: &DecodeRegion, decoded: usize, stripe: &McuRow) -> Self {
+    pub(crate) fn of(part: &DecodeRegion, decoded: usize, stripe: &McuRow) -> Self {
         let mut needed = [0; 4];
         for (channel, needed) in needed[..decoded].iter_mut().enumerate() {
             *needed = match part.scale {
@@ -276,7 +281,7 @@ fn flat(block: &[i16; 64], steps: &[i16; 64], nonzero: u64) -> Option<i16> {
 }
 
 /// Reads MCUs from coefficients.
-pub(super) struct CoefficientReader<'a> {
+pub(crate) struct CoefficientReader<'a> {
     planes: &'a [CoefficientPlane],
     form: Form,
 }
@@ -326,9 +331,9 @@ impl McuSource for CoefficientReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decode::jpeg::core::{Core, Wanted};
-    use crate::decode::jpeg::headers::Scan;
-    use crate::decode::jpeg::scans::{Markers, Scans};
+    use crate::decoder::{Wanted, WindowDecoder};
+    use crate::headers::Scan;
+    use crate::scans::{Markers, Scans};
 
     /// Scans of component 0 or of all three: first and last coefficient, and the low bits left out before and now.
     fn needed(scans: &[(bool, [u8; 2], u8)], needed: [u64; 4]) -> String {
@@ -377,7 +382,7 @@ mod tests {
 
     #[test]
     fn coefficients_of_large_images_are_released() {
-        let mut core = Core::default();
+        let mut core = WindowDecoder::default();
         for (side, damaged, is_kept) in
             [(100, false, true), (6000, false, false), (100, true, true), (6000, true, false)]
         {

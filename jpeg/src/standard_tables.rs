@@ -21,7 +21,7 @@ const AC_BYTES: usize = 1 + 16 + 162;
 
 /// A segment that defines the tables.
 #[rustfmt::skip]
-pub(crate) const STANDARD_TABLES: [u8; HEAD + 2 * DC_BYTES + 2 * AC_BYTES] = [
+pub const STANDARD_TABLES: [u8; HEAD + 2 * DC_BYTES + 2 * AC_BYTES] = [
     0xff, 0xc4, 0x01, 0xa2,
     // Table K.3: differences of luma.
     0x00,
@@ -58,7 +58,7 @@ pub(crate) const STANDARD_TABLES: [u8; HEAD + 2 * DC_BYTES + 2 * AC_BYTES] = [
 ];
 
 /// Returns the definition of a table by the number of its class, 0 for differences, and its own number.
-pub(super) fn standard_table(class: usize, number: usize) -> Option<&'static [u8]> {
+pub(crate) fn standard_table(class: usize, number: usize) -> Option<&'static [u8]> {
     let bytes: Range<usize> = match (class, number) {
         (0, 0 | 1) => {
             let start = HEAD + number * DC_BYTES;

@@ -8,36 +8,35 @@
 //! A scan that refines coefficients has a bit for each that is not 0, so that of blocks outside the window at least the
 //! masks must be known to read past them.
 
-use super::sample_plane::PlaneLayout;
-use crate::decode::error::no_memory;
-use crate::error::Error;
+use crate::error::JpegError;
+use crate::sample_plane::PlaneLayout;
 use std::ops::Range;
 
 /// The coefficients of a component. Each decoder reuses its buffers unless they are large.
 #[derive(Debug, Default)]
-pub(super) struct CoefficientPlane {
-    pub(super) layout: PlaneLayout,
+pub(crate) struct CoefficientPlane {
+    pub layout: PlaneLayout,
     /// Rows and columns of the blocks whose coefficients are stored, those that fill up MCUs with them.
-    pub(super) stored: [Range<u64>; 2],
+    pub stored: [Range<u64>; 2],
     blocks: Vec<[i16; 64]>,
     nonzero: Vec<u64>,
     /// Quantization steps, once a scan of the component has begun.
-    pub(super) steps: Option<[i16; 64]>,
+    pub steps: Option<[i16; 64]>,
 }
 
 /// A row of adjacent blocks: the masks of their coefficients that are not 0, and, if they are stored, the coefficients.
-pub(super) struct BlockRow<'a> {
-    pub(super) nonzero: &'a mut [u64],
-    pub(super) blocks: Option<&'a mut [[i16; 64]]>,
+pub(crate) struct BlockRow<'a> {
+    pub nonzero: &'a mut [u64],
+    pub blocks: Option<&'a mut [[i16; 64]]>,
 }
 
 impl CoefficientPlane {
     /// Makes room for an image, with all coefficients 0: for those of `stored`, which are rows and columns of blocks.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         &mut self,
         layout: PlaneLayout,
         stored: [Range<u64>; 2],
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         let [rows, columns] = &stored;
         let blocks = (rows.end - rows.start).saturating_mul(columns.end - columns.start);
         let masks = rows.end.saturating_mul(layout.padded[1] as u64);
@@ -48,14 +47,14 @@ impl CoefficientPlane {
     }
 
     /// Returns the bytes of its buffers.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let [blocks, masks] = [self.blocks.capacity(), self.nonzero.capacity()];
         blocks * size_of::<[i16; 64]>() + masks * size_of::<u64>()
     }
 
     /// Returns blocks of a row, all of which are stored or none; `None` for blocks that the image does not have.
     #[inline(always)]
-    pub(super) fn row_mut(
+    pub(crate) fn row_mut(
         &mut self,
         row: u64,
         columns: Range<u64>,
@@ -75,14 +74,14 @@ impl CoefficientPlane {
 
     /// Returns a block of the image's; `None` if it is not stored.
     #[inline(always)]
-    pub(super) fn block_mut(&mut self, row: u64, column: u64) -> Option<&mut [i16; 64]> {
+    pub(crate) fn block_mut(&mut self, row: u64, column: u64) -> Option<&mut [i16; 64]> {
         let index = self.index(row, column..column + 1)?;
         self.blocks.get_mut(index.start)
     }
 
     /// Returns stored blocks of a row, and the masks of their AC coefficients that are not 0.
     #[inline(always)]
-    pub(super) fn row(&self, row: u64) -> Option<(&[[i16; 64]], &[u64])> {
+    pub(crate) fn row(&self, row: u64) -> Option<(&[[i16; 64]], &[u64])> {
         let columns = self.stored[1].clone();
         let first = row as usize * self.layout.padded[1];
         let masks = first + columns.start as usize..first + columns.end as usize;
@@ -103,11 +102,11 @@ impl CoefficientPlane {
 }
 
 /// Fills a buffer with `count` values.
-fn renew<T: Copy>(buffer: &mut Vec<T>, count: u64, value: T) -> Result<(), Error> {
+fn renew<T: Copy>(buffer: &mut Vec<T>, count: u64, value: T) -> Result<(), JpegError> {
     let bytes = usize::try_from(count.saturating_mul(size_of::<T>() as u64)).unwrap_or(usize::MAX);
     let count = bytes / size_of::<T>();
     buffer.clear();
-    buffer.try_reserve_exact(count).map_err(|_| no_memory(bytes))?;
+    buffer.try_reserve_exact(count).map_err(|_| JpegError::NoMemory { bytes })?;
     buffer.resize(count, value);
     Ok(())
 }

@@ -8,17 +8,17 @@
 //! more than 63 values, bits that end early. The end of the bits is noticed late, because zeros are read
 //! past it: the blocks of a segment are valid only once [`Bits::is_inside`] returns true.
 
-use super::bits::Bits;
-use super::huffman::{CodeEntry, CodeTable, Rare};
+use crate::bits::Bits;
+use crate::huffman::{CodeEntry, CodeTable, Rare};
 use fuseloop_kernels::POSITIONS;
 
 /// A component's tables.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Codes<'a> {
+pub(crate) struct Codes<'a> {
     /// The codes of DC differences.
-    pub(super) dc: &'a CodeTable,
+    pub dc: &'a CodeTable,
     /// The codes of AC coefficients.
-    pub(super) ac: &'a CodeTable,
+    pub ac: &'a CodeTable,
 }
 
 impl Codes<'_> {
@@ -26,7 +26,7 @@ impl Codes<'_> {
     ///
     /// Returns the index after the last coefficient: 1 if the block is DC alone.
     #[inline(always)]
-    pub(super) fn read(
+    pub(crate) fn read(
         self,
         bits: &mut Bits<'_>,
         dc: &mut i32,
@@ -41,7 +41,7 @@ impl Codes<'_> {
 
     /// Skips a block, and adds its DC difference to `dc`.
     #[inline(always)]
-    pub(super) fn skip(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
+    pub(crate) fn skip(self, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
         add_difference(self.dc, bits, dc)?;
         read_values(self.ac, bits, (1, 63), |_, _| ()).map(|_| ())
     }
@@ -49,7 +49,7 @@ impl Codes<'_> {
 
 /// Reads a DC difference with the codes of `table`, and adds it to `dc`.
 #[inline(always)]
-pub(super) fn add_difference(table: &CodeTable, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
+pub(crate) fn add_difference(table: &CodeTable, bits: &mut Bits<'_>, dc: &mut i32) -> Option<()> {
     bits.refill()?;
     let mut entry = table.look(bits.peek());
     if entry.run() > 0 {
@@ -66,7 +66,7 @@ pub(super) fn add_difference(table: &CodeTable, bits: &mut Bits<'_>, dc: &mut i3
 ///
 /// Returns the index after the last coefficient that is not 0, and how many bits follow that count further blocks.
 #[inline(always)]
-pub(super) fn read_values(
+pub(crate) fn read_values(
     table: &CodeTable,
     bits: &mut Bits<'_>,
     (mut next, last): (usize, usize),
@@ -144,9 +144,9 @@ fn take(
 
 #[cfg(test)]
 mod tests {
-    use super::super::bits::{BitPosition, unstuff};
-    use super::super::huffman::TableKind;
     use super::*;
+    use crate::bits::{BitPosition, unstuff};
+    use crate::huffman::TableKind;
 
     /// DC sizes 0, 1, 2 as `00`, `01`, `10`; AC end, 0/1, 3/2, sixteen zeros as `00`, `01`, `100`,
     /// `101`.

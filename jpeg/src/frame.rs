@@ -7,15 +7,16 @@
 //! ffda           all components, in the frame's order, all 64 coefficients
 //! ```
 //!
-//! Tables that no segment defines are the standard's ([`standard_tables`](super::super::standard_tables)). The colours are
+//! Tables that no segment defines are the standard's ([`standard_tables`](crate::standard_tables)). The colours are
 //! gray or YCbCr. A damaged file of this kind is left to zune-jpeg, whose verdict counts. Any other sequential file is
-//! decoded by [`sequential`](super::sequential), and progressive ones by [`progressive`](super::progressive).
+//! decoded by [`sequential`](crate::sequential), and progressive ones by [`progressive`](crate::progressive).
 
-use super::super::colours::Colours;
-use super::super::headers::{APP1, DHT, DQT, DRI, Headers, SOS, Segments};
-use super::super::standard_tables::standard_table;
-use super::entropy::Codes;
-use super::huffman::{CodeTable, TableKind};
+use crate::colours::Colours;
+use crate::entropy::Codes;
+use crate::headers::{DHT, DQT, DRI, Headers};
+use crate::huffman::{CodeTable, TableKind};
+use crate::segments::{APP1, SOS, Segments};
+use crate::standard_tables::standard_table;
 use fuseloop_kernels::POSITIONS;
 
 const DAC: u8 = 0xcc;
@@ -24,7 +25,7 @@ const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 
 /// An image's tables. Huffman tables are cached for the next image, which often has the same ones.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub(crate) struct Tables {
     dc: [Option<Box<CodeTable>>; 4],
     ac: [Option<Box<CodeTable>>; 4],
     /// The segments that `dc` and `ac` were read from, each preceded by its length.
@@ -37,37 +38,37 @@ pub(super) struct Tables {
 
 /// A colour component.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CoreComponent {
+pub(crate) struct CoreComponent {
     /// Columns of blocks in an MCU.
-    pub(super) h: usize,
+    pub h: usize,
     /// Rows of blocks in an MCU.
-    pub(super) v: usize,
-    pub(super) steps: [i16; 64],
+    pub v: usize,
+    pub steps: [i16; 64],
     dc: usize,
     ac: usize,
 }
 
 /// The components of an image, one or three.
 #[derive(Clone, Debug)]
-pub(super) struct FrameComponents {
+pub(crate) struct FrameComponents {
     channels: [CoreComponent; 3],
     count: usize,
 }
 
 impl FrameComponents {
     /// Returns the components in order.
-    pub(super) fn channels(&self) -> &[CoreComponent] {
+    pub(crate) fn channels(&self) -> &[CoreComponent] {
         &self.channels[..self.count]
     }
 
     /// Returns the columns and rows of blocks in an MCU, of each component.
-    pub(super) fn factors(&self) -> [[usize; 2]; 3] {
+    pub(crate) fn factors(&self) -> [[usize; 2]; 3] {
         self.channels.map(|component| [component.h, component.v])
     }
 
     /// Returns the blocks of an MCU in the file's order: the component's index, the component, and the block's column
     /// and row.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &CoreComponent, [usize; 2])> {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (usize, &CoreComponent, [usize; 2])> {
         self.channels().iter().enumerate().flat_map(|(channel, component)| {
             let count = component.h * component.v;
             (0..count).map(move |at| (channel, component, [at % component.h, at / component.h]))
@@ -75,7 +76,7 @@ impl FrameComponents {
     }
 
     /// Returns the codes of a component.
-    pub(super) fn codes<'a>(&self, channel: usize, tables: &'a Tables) -> Option<Codes<'a>> {
+    pub(crate) fn codes<'a>(&self, channel: usize, tables: &'a Tables) -> Option<Codes<'a>> {
         let CoreComponent { dc, ac, .. } = self.channels.get(channel)?;
         tables.codes([*dc, *ac])
     }
@@ -83,7 +84,7 @@ impl FrameComponents {
 
 impl Tables {
     /// Reads the tables that `headers` does not hold. Returns `None` if the image is not decoded here.
-    pub(super) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<FrameComponents> {
+    pub(crate) fn read(&mut self, bytes: &[u8], headers: &Headers) -> Option<FrameComponents> {
         let frame = self.read_steps(bytes, headers)?;
         self.define()?;
         for component in frame.channels() {
@@ -94,7 +95,7 @@ impl Tables {
     }
 
     /// Does the same as [`read`](Self::read), but builds no Huffman tables.
-    pub(super) fn read_steps(
+    pub(crate) fn read_steps(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
@@ -133,7 +134,7 @@ impl Tables {
     }
 
     /// Forgets all tables.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.read_from.clear();
         self.dc = [const { None }; 4];
         self.ac = [const { None }; 4];
@@ -141,7 +142,7 @@ impl Tables {
     }
 
     /// Builds the standard tables for those of a DC and an AC number that are not defined.
-    pub(super) fn complete(&mut self, [dc, ac]: [usize; 2]) -> Option<()> {
+    pub(crate) fn complete(&mut self, [dc, ac]: [usize; 2]) -> Option<()> {
         let is_missing =
             |table: Option<&Option<Box<CodeTable>>>| table.is_some_and(Option::is_none);
         for (class, number, is_missing) in
@@ -155,28 +156,28 @@ impl Tables {
     }
 
     /// Returns the codes of a DC and an AC table.
-    pub(super) fn codes(&self, [dc, ac]: [usize; 2]) -> Option<Codes<'_>> {
+    pub(crate) fn codes(&self, [dc, ac]: [usize; 2]) -> Option<Codes<'_>> {
         Some(Codes { dc: self.dc_table(dc)?, ac: self.ac_table(ac)? })
     }
 
     /// Returns a table of the codes of DC differences.
-    pub(super) fn dc_table(&self, number: usize) -> Option<&CodeTable> {
+    pub(crate) fn dc_table(&self, number: usize) -> Option<&CodeTable> {
         self.dc.get(number)?.as_deref()
     }
 
     /// Returns a table of the codes of AC coefficients.
-    pub(super) fn ac_table(&self, number: usize) -> Option<&CodeTable> {
+    pub(crate) fn ac_table(&self, number: usize) -> Option<&CodeTable> {
         self.ac.get(number)?.as_deref()
     }
 
     /// Returns the quantization steps of a table.
-    pub(super) fn steps(&self, table: usize) -> Option<&[i16; 64]> {
+    pub(crate) fn steps(&self, table: usize) -> Option<&[i16; 64]> {
         self.steps.get(table)?.as_ref()
     }
 
     /// Reads a segment of quantization tables, whose steps may have 16 bits. Coefficients of an 8-bit image are 0 for
     /// steps that do not fit.
-    pub(super) fn quantise_wide(&mut self, mut body: &[u8]) -> Option<()> {
+    pub(crate) fn quantise_wide(&mut self, mut body: &[u8]) -> Option<()> {
         while let Some((&number, rest)) = body.split_first() {
             let table = self.steps.get_mut(usize::from(number & 15))?.insert([0; 64]);
             let bytes = match number >> 4 {
@@ -226,7 +227,7 @@ impl Tables {
     }
 
     /// Builds the tables of one segment.
-    pub(super) fn define_all(&mut self, mut body: &[u8]) -> Option<()> {
+    pub(crate) fn define_all(&mut self, mut body: &[u8]) -> Option<()> {
         while let Some((&id, rest)) = body.split_first() {
             let (counts, rest) = rest.split_first_chunk()?;
             let symbols = counts.iter().map(|&count| usize::from(count)).sum();
@@ -274,7 +275,7 @@ impl Tables {
 
 /// Returns whether the components and their factors are among those in the module's documentation, in
 /// one scan if the image is sequential.
-pub(in super::super) fn is_sampled_simply(headers: &Headers) -> bool {
+pub fn is_sampled_simply(headers: &Headers) -> bool {
     if !headers.progressive && headers.scan.ids.len() != headers.components.len() {
         return false;
     }

@@ -7,11 +7,11 @@
 //! Only the tiles that hold MCUs of the window are decoded, and of the last one only the MCUs down to the window's last
 //! column. Bits that are no blocks are an error, and so is a tile whose blocks end anywhere but at its end.
 
-use super::super::bit_planes::{BitPlaneImage, PlaneStream, skip_tiles, take_lengths};
-use super::McuSource;
-use super::frame::FrameComponents;
-use super::mcu_reader::BLOCKS;
-use super::mcu_row::{DecodeRegion, McuRow};
+use crate::bit_planes::{BitPlaneImage, PlaneStream, skip_tiles, take_lengths};
+use crate::decoder::McuSource;
+use crate::frame::FrameComponents;
+use crate::mcu_reader::BLOCKS;
+use crate::mcu_row::{DecodeRegion, McuRow};
 use fuseloop_kernels::bit_planes::{self, Form};
 use fuseloop_kernels::{idct, idct_pair, idct_scaled, store_block};
 
@@ -26,7 +26,7 @@ struct McuBlock<'a> {
 
 /// The buffers of a reader.
 #[derive(Debug, Default)]
-pub(super) struct TileBuffers {
+pub(crate) struct TileBuffers {
     coefficients: Vec<[i16; 64]>,
     /// Copies of parts of the streams near the end of the image, with the zeros after them that decoding needs.
     padded: [Vec<u8>; 2],
@@ -35,7 +35,7 @@ pub(super) struct TileBuffers {
 }
 
 /// Reads the tiles of a region in order.
-pub(super) struct TileReader<'a> {
+pub(crate) struct TileReader<'a> {
     image: &'a BitPlaneImage<'a>,
     part: &'a DecodeRegion,
     blocks: [McuBlock<'a>; BLOCKS],
@@ -52,7 +52,7 @@ pub(super) struct TileReader<'a> {
 
 impl<'a> TileReader<'a> {
     /// Returns a reader at the beginning.
-    pub(super) fn new(
+    pub(crate) fn new(
         image: &'a BitPlaneImage<'a>,
         (frame, decoded): (&'a FrameComponents, usize),
         part: &'a DecodeRegion,
@@ -171,7 +171,7 @@ impl<'a> TileReader<'a> {
 impl TileReader<'_> {
     /// Appends the coefficients of all blocks of the image to `blocks`, in the file's order. Returns `None` if the image
     /// is damaged anywhere, or if it has bytes that are no part of any tile.
-    pub(super) fn read_all(&mut self, blocks: &mut Vec<[i16; 64]>) -> Option<()> {
+    pub(crate) fn read_all(&mut self, blocks: &mut Vec<[i16; 64]>) -> Option<()> {
         let (rows, width) = (self.part.grid.rows, self.part.grid.columns);
         while self.row < rows {
             let mut at = self.verified_row()?;

@@ -12,30 +12,30 @@
 //! it are the coefficients that are refined. A few instructions find both, however many coefficients lie between.
 //!
 //! A coefficient that has the bit already keeps it, as in libjpeg; this matters only where scans repeat. Bits that are no
-//! block are an error, as in [`entropy`](super::entropy): also a new coefficient of more than one bit, or behind the band.
+//! block are an error, as in [`entropy`](crate::entropy): also a new coefficient of more than one bit, or behind the band.
 
-use super::bits::{BitPosition, Bits, unstuff};
-use super::coefficients::{BlockRow, CoefficientPlane};
-use super::entropy::{add_difference, read_values};
-use super::huffman::{CodeTable, Rare};
+use crate::bits::{BitPosition, Bits, unstuff};
+use crate::coefficients::{BlockRow, CoefficientPlane};
+use crate::entropy::{add_difference, read_values};
+use crate::huffman::{CodeTable, Rare};
 use fuseloop_kernels::{Deposit, DepositWork, POSITIONS};
 use std::iter;
 use std::ops::Range;
 
 /// A block of an MCU of a scan of DC coefficients.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DcBlock<'a> {
-    pub(super) component: usize,
+pub(crate) struct DcBlock<'a> {
+    pub component: usize,
     /// Columns and rows of the component's blocks in an MCU, and the block's column and row.
-    pub(super) side: [u64; 2],
-    pub(super) position: [u64; 2],
+    pub side: [u64; 2],
+    pub position: [u64; 2],
     /// The codes of differences; `None` if the scan refines.
-    pub(super) table: Option<&'a CodeTable>,
+    pub table: Option<&'a CodeTable>,
 }
 
 /// The coefficients that a scan has bits of.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Band<'a> {
+pub(crate) enum Band<'a> {
     Dc(&'a [DcBlock<'a>]),
     /// AC coefficients of a component from the index `first` to `last`.
     Ac {
@@ -48,19 +48,19 @@ pub(super) enum Band<'a> {
 }
 
 /// The reading of a segment of a scan.
-pub(super) struct SegmentRead<'a> {
-    pub(super) coded: &'a [u8],
-    pub(super) band: Band<'a>,
+pub(crate) struct SegmentRead<'a> {
+    pub coded: &'a [u8],
+    pub band: Band<'a>,
     /// The lowest bit of coefficients that the scan has.
-    pub(super) low: u32,
+    pub low: u32,
     /// Columns of MCUs of the scan.
-    pub(super) columns: u64,
+    pub columns: u64,
     /// The MCUs, from the segment's first one on.
-    pub(super) mcus: Range<u64>,
+    pub mcus: Range<u64>,
     /// Rows and columns of MCUs of the scan whose coefficients are stored.
-    pub(super) stored: [Range<u64>; 2],
-    pub(super) segment: &'a mut Vec<u8>,
-    pub(super) planes: &'a mut [CoefficientPlane; 4],
+    pub stored: [Range<u64>; 2],
+    pub segment: &'a mut Vec<u8>,
+    pub planes: &'a mut [CoefficientPlane; 4],
 }
 
 impl DepositWork for SegmentRead<'_> {
@@ -97,7 +97,7 @@ impl DepositWork for SegmentRead<'_> {
 
 /// Returns the mask of the coefficients from one index to another one, 63 at most, in zigzag order.
 #[inline(always)]
-pub(super) fn mask_of(first: usize, last: usize) -> u64 {
+pub(crate) fn mask_of(first: usize, last: usize) -> u64 {
     (!0_u64 << (first & 63)) & (!0_u64 >> (63 - (last & 63)))
 }
 

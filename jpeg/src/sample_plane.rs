@@ -4,34 +4,33 @@
 //! out[y, x] = sample[y / down, x / across]             down, across: rows and columns of the image for a sample
 //! ```
 //!
-//! With `down` and `across` of 1 or 2 a triangle filter takes the place of the copies ([`upsample`](super::upsample)).
+//! With `down` and `across` of 1 or 2 a triangle filter takes the place of the copies ([`upsample`](crate::upsample)).
 //! So it is in libjpeg (`jinit_upsampler` in jdsample.c), which refuses other ratios than whole ones. The samples that
 //! only fill up the last blocks do not belong to the image, and no pixel is computed from them.
 
-use super::super::colours::Colours;
-use super::super::headers::{Component, Headers};
-use super::super::scale::BLOCK;
-use super::super::scans::{Grid, max_factors};
-use super::upsample;
-use crate::decode::error::no_memory;
-use crate::error::Error;
+use crate::colours::Colours;
+use crate::error::JpegError;
+use crate::headers::{Component, Headers};
+use crate::scale::BLOCK;
+use crate::scans::{Grid, max_factors};
+use crate::upsample;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use std::ops::Range;
 
 /// The grid of a component's blocks, and its samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PlaneLayout {
+pub(crate) struct PlaneLayout {
     /// Columns and rows of blocks in an MCU of all components.
-    pub(super) h: usize,
-    pub(super) v: usize,
+    pub h: usize,
+    pub v: usize,
     /// Columns and rows of blocks that hold samples of the image: those of a scan of this component alone.
-    pub(super) columns: u64,
-    pub(super) rows: u64,
+    pub columns: u64,
+    pub rows: u64,
     /// The number of its quantization table.
-    pub(super) table: usize,
+    pub table: usize,
     /// Rows and columns of blocks, those that fill up MCUs with them.
-    pub(super) padded: [usize; 2],
+    pub padded: [usize; 2],
     /// Rows and columns of samples.
     shown: [usize; 2],
     /// Rows and columns of the image for a sample.
@@ -40,7 +39,7 @@ pub(super) struct PlaneLayout {
 
 impl PlaneLayout {
     /// Returns the layout of a component of an image, whose factors were checked.
-    pub(super) fn of(headers: &Headers, component: &Component) -> Self {
+    pub(crate) fn of(headers: &Headers, component: &Component) -> Self {
         let ((h_max, v_max), grid) = (max_factors(headers), Grid::of(headers));
         // Alone, a component's factors mean nothing (T.81, A.2.2).
         let (h, v) =
@@ -73,7 +72,7 @@ impl PlaneLayout {
 
 /// The samples of some rows of blocks of a component. Each decoder reuses its buffers.
 #[derive(Debug, Default)]
-pub(super) struct SamplePlane {
+pub(crate) struct SamplePlane {
     layout: PlaneLayout,
     /// The rows of blocks.
     rows: Range<u64>,
@@ -85,7 +84,7 @@ pub(super) struct SamplePlane {
 
 impl SamplePlane {
     /// Makes room for rows of blocks.
-    pub(super) fn begin(&mut self, layout: PlaneLayout, rows: Range<u64>) -> Result<(), Error> {
+    pub(crate) fn begin(&mut self, layout: PlaneLayout, rows: Range<u64>) -> Result<(), JpegError> {
         let block_rows = (rows.end - rows.start) as usize;
         let bytes = (block_rows * layout.padded[1]).saturating_mul((BLOCK * BLOCK) as usize);
         let width = layout.padded[1] * BLOCK as usize;
@@ -95,7 +94,7 @@ impl SamplePlane {
             (&mut self.wide, layout.ratio[1] * width),
         ] {
             buffer.clear();
-            buffer.try_reserve_exact(bytes).map_err(|_| no_memory(bytes))?;
+            buffer.try_reserve_exact(bytes).map_err(|_| JpegError::NoMemory { bytes })?;
             buffer.resize(bytes, 0);
         }
         (self.layout, self.rows) = (layout, rows);
@@ -104,7 +103,7 @@ impl SamplePlane {
 
     /// Returns where the samples of a block are written, and the distance between rows; `None` for a block of another row.
     #[inline(always)]
-    pub(super) fn block_mut(&mut self, row: u64, column: u64) -> Option<(&mut [u8], usize)> {
+    pub(crate) fn block_mut(&mut self, row: u64, column: u64) -> Option<(&mut [u8], usize)> {
         let stride = self.layout.padded[1] * BLOCK as usize;
         let row = usize::try_from(row.checked_sub(self.rows.start)?).ok()?;
         let start = row * BLOCK as usize * stride + column as usize * BLOCK as usize;
@@ -119,7 +118,7 @@ impl SamplePlane {
     }
 
     /// Returns row `y` of the image.
-    pub(super) fn image_row(&mut self, y: usize) -> &[u8] {
+    pub(crate) fn image_row(&mut self, y: usize) -> &[u8] {
         let PlaneLayout { ratio: [down, across], shown, .. } = self.layout;
         let near = y / down;
         if [down, across] == [1, 1] {
@@ -154,14 +153,14 @@ impl SamplePlane {
 
 /// The samples of all components of an image. Each decoder reuses its buffers.
 #[derive(Debug, Default)]
-pub(super) struct ImagePlanes {
-    pub(super) planes: [SamplePlane; 4],
+pub(crate) struct ImagePlanes {
+    pub planes: [SamplePlane; 4],
     rgb: Vec<u8>,
 }
 
 impl ImagePlanes {
     /// Returns how many components the pixels of an image are computed from.
-    pub(super) fn needed(headers: &Headers, gray: bool) -> usize {
+    pub(crate) fn needed(headers: &Headers, gray: bool) -> usize {
         match (headers.colours, gray) {
             (Colours::YCbCr, true) => 1,
             _ => headers.components.len(),
@@ -169,7 +168,7 @@ impl ImagePlanes {
     }
 
     /// Writes the pixels of a window to `pixels`, packed: gray levels, or RGB.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         headers: &Headers,
         (window, gray): (Window, bool),

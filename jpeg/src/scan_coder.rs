@@ -8,21 +8,22 @@
 //! zeros longer than it must be, and fills up the last byte of each segment with ones or with zeros. Whoever needs
 //! the same bytes compares them.
 
-use super::bits::{BitPosition, Bits, unstuff};
-use super::entropy::Codes;
-use super::frame::{FrameComponents, Tables};
-use super::huffman::CodeTable;
-use super::mcu_reader::BLOCKS;
-use super::tile_reader::{TileBuffers, TileReader};
-use super::{DecodeRegion, IndexedJpeg, Wanted};
-use crate::decode::jpeg::bit_planes::BitPlaneImage;
-use crate::decode::jpeg::headers::Headers;
-use crate::decode::jpeg::scans::Grid;
+use crate::bit_planes::BitPlaneImage;
+use crate::bits::{BitPosition, Bits, unstuff};
+use crate::decoder::{IndexedJpeg, Wanted};
+use crate::entropy::Codes;
+use crate::frame::{FrameComponents, Tables};
+use crate::headers::Headers;
+use crate::huffman::CodeTable;
+use crate::mcu_reader::BLOCKS;
+use crate::mcu_row::DecodeRegion;
+use crate::scans::Grid;
+use crate::tile_reader::{TileBuffers, TileReader};
 use fuseloop_kernels::{CpuWork, POSITIONS, for_cpu};
 
 /// Reads and codes scans. Each thread has its own, which reuses its buffers.
 #[derive(Debug, Default)]
-pub(in crate::decode::jpeg) struct ScanCoder {
+pub struct ScanCoder {
     tables: Tables,
     segment: Vec<u8>,
     tile: TileBuffers,
@@ -30,26 +31,22 @@ pub(in crate::decode::jpeg) struct ScanCoder {
 
 /// The blocks of an image, in the file's order.
 #[derive(Debug, Default)]
-pub(in crate::decode::jpeg) struct Blocks {
+pub struct Blocks {
     /// The coefficients of each block, in the order of [`ORDER`](fuseloop_kernels::ORDER), with the DC coefficient
     /// itself.
-    pub(in crate::decode::jpeg) coefficients: Vec<[i16; 64]>,
+    pub coefficients: Vec<[i16; 64]>,
     /// The component of each block of an MCU.
-    pub(in crate::decode::jpeg) channels: Vec<usize>,
+    pub channels: Vec<usize>,
 }
 
 impl ScanCoder {
-    /// Returns whether the image is one of those that [`Core`](super::Core) decodes, by its headers.
-    pub(in crate::decode::jpeg) fn is_known(&mut self, jpeg: &[u8], headers: &Headers) -> bool {
+    /// Returns whether the image is one of those that [`WindowDecoder`](crate::WindowDecoder) decodes, by its headers.
+    pub fn is_known(&mut self, jpeg: &[u8], headers: &Headers) -> bool {
         self.tables.read(jpeg, headers).is_some()
     }
 
     /// Reads all blocks of a JPEG. Returns `None` if it is not decoded here, or is damaged.
-    pub(in crate::decode::jpeg) fn read(
-        &mut self,
-        source: IndexedJpeg<'_>,
-        blocks: &mut Blocks,
-    ) -> Option<()> {
+    pub fn read(&mut self, source: IndexedJpeg<'_>, blocks: &mut Blocks) -> Option<()> {
         let frame = self.tables.read(source.bytes, source.headers)?;
         start(blocks, &frame, source.headers)?;
         let Self { tables, segment, .. } = self;
@@ -57,7 +54,7 @@ impl ScanCoder {
     }
 
     /// Reads all blocks of a bit-plane image. Returns `None` if it is damaged.
-    pub(in crate::decode::jpeg) fn read_planes(
+    pub fn read_planes(
         &mut self,
         image: &BitPlaneImage<'_>,
         headers: &Headers,
@@ -74,7 +71,7 @@ impl ScanCoder {
     /// Appends the coded data of all blocks to `coded`, with the tables of the JPEG that begins with `head`. The last
     /// byte of each segment is filled up with the bit `fill`. Returns `None` if the tables have no code for a
     /// coefficient.
-    pub(in crate::decode::jpeg) fn code(
+    pub fn code(
         &mut self,
         head: &[u8],
         headers: &Headers,

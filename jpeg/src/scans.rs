@@ -4,25 +4,23 @@
 //! `ffXX` ends them. So a truncated file is recognized by the missing marker after its pixels, also where the window
 //! lies before the place at which the file was cut.
 
-use super::headers::{
-    Component, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, short,
-};
-use super::index;
-use crate::decode::error::too_short;
-use crate::error::{Damage, Error, fail};
+use crate::error::{JpegError, fail};
+use crate::headers::{Component, DRI, Headers, Scan, cut_short, short};
+use crate::index;
+use crate::segments::{EOI, SOS, Segment, Segments, be16};
 use fuseloop_ops::Size;
 use std::ops::Range;
 
 /// The most scans of a JPEG. A scan of a few bytes may visit all blocks, so a file of more scans is refused before one is
 /// decoded. Encoders write about ten.
-pub(crate) const MAX_SCANS: u32 = 100;
+pub const MAX_SCANS: u32 = 100;
 
 /// The largest number of low bits of coefficients that a scan leaves out (T.81, table B.3).
 const MAX_LOW_BIT: u8 = 13;
 
 /// The data that follow the headers.
 #[derive(Debug)]
-pub(super) enum Scans<'a> {
+pub enum Scans<'a> {
     /// All pixels in one sequential scan.
     Single(SingleScan<'a>),
     /// Several sequential scans.
@@ -33,23 +31,23 @@ pub(super) enum Scans<'a> {
 
 /// A scan of a progressive image, and where its data lie.
 #[derive(Debug)]
-pub(super) struct ProgressiveScan {
-    pub(super) header: Scan,
+pub struct ProgressiveScan {
+    pub header: Scan,
     /// The indices of its components.
-    pub(super) components: Vec<usize>,
+    pub components: Vec<usize>,
     /// Offset of the header's length.
-    pub(super) at: usize,
+    pub at: usize,
     /// Offset of the marker after the scan.
-    pub(super) end: usize,
+    pub end: usize,
     /// Offsets of the restart markers.
-    pub(super) restarts: Vec<usize>,
+    pub restarts: Vec<usize>,
     /// MCUs between restart markers; 0 if there are none.
-    pub(super) interval: u16,
+    pub interval: u16,
 }
 
 impl ProgressiveScan {
     /// Returns the byte range of segment `n`. The number of segments follows from MCUs and restart interval.
-    pub(super) fn segment(&self, n: usize) -> Range<usize> {
+    pub fn segment(&self, n: usize) -> Range<usize> {
         let start = match n.checked_sub(1) {
             None => self.header.data,
             Some(before) => self.restarts.get(before).map_or(self.end, |marker| marker + 2),
@@ -60,7 +58,7 @@ impl ProgressiveScan {
 
 /// How the offsets of restart markers are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Markers {
+pub enum Markers {
     /// From the file's index, if it has one. A segment may then contain further markers, which its
     /// reader must detect.
     FromIndex,
@@ -70,7 +68,7 @@ pub(super) enum Markers {
 
 /// The byte ranges of the segments of an image's only scan.
 #[derive(Debug)]
-pub(super) struct SingleScan<'a> {
+pub struct SingleScan<'a> {
     /// Offset of the first segment.
     start: usize,
     /// Offsets of the restart markers.
@@ -87,12 +85,12 @@ impl<'a> SingleScan<'a> {
     /// # Errors
     ///
     /// If the data are too few for the size, or the markers are not as many as the image has segments.
-    pub(super) fn new(
+    pub fn new(
         headers: &Headers,
         restarts: &'a [usize],
         end: usize,
         markers: Markers,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, JpegError> {
         let grid = Grid::of(headers);
         let mcus = ScanMcus {
             count: grid.mcus(),
@@ -104,13 +102,13 @@ impl<'a> SingleScan<'a> {
     }
 
     /// Does what [`new`](Self::new) does for any scan of a sequential image of `size`.
-    pub(super) fn of_mcus(
+    pub fn of_mcus(
         size: Size,
         mcus: ScanMcus,
         restarts: &'a [usize],
         Range { start, end }: Range<usize>,
         markers: Markers,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, JpegError> {
         // A block is a DC code and an AC code, each of one bit or more.
         check_length(size, end - start, mcus.count * mcus.blocks * 2)?;
         mcus.check_restarts(restarts, end)?;
@@ -119,23 +117,23 @@ impl<'a> SingleScan<'a> {
 
     /// Returns the byte range of segment `n`. The number of segments follows from MCUs and restart
     /// interval.
-    pub(super) fn segment(&self, n: usize) -> Range<usize> {
+    pub fn segment(&self, n: usize) -> Range<usize> {
         let start = n.checked_sub(1).map_or(self.start, |before| self.restarts[before] + 2);
         start..self.restarts.get(n).copied().unwrap_or(self.end)
     }
 
     /// Returns true if no restart marker follows segment `n`.
-    pub(super) fn is_last(&self, n: usize) -> bool {
+    pub fn is_last(&self, n: usize) -> bool {
         n >= self.restarts.len()
     }
 }
 
 /// The number of MCUs in a scan, the blocks of an MCU, and the MCUs of a segment: 0 if there is one segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ScanMcus {
-    pub(super) count: u64,
-    pub(super) blocks: u64,
-    pub(super) interval: u16,
+pub struct ScanMcus {
+    pub count: u64,
+    pub blocks: u64,
+    pub interval: u16,
 }
 
 impl ScanMcus {
@@ -148,7 +146,7 @@ impl ScanMcus {
     }
 
     /// Refuses the restart markers of a scan that ends at `end` if they are not as many as it has segments.
-    fn check_restarts(self, restarts: &[usize], end: usize) -> Result<(), Error> {
+    fn check_restarts(self, restarts: &[usize], end: usize) -> Result<(), JpegError> {
         let expected = self.segments().saturating_sub(1);
         // Some encoders end the last segment with a marker too.
         let is_ended = restarts.last().is_some_and(|last| last + 2 == end);
@@ -165,7 +163,7 @@ impl ScanMcus {
 
 impl<'a> Scans<'a> {
     /// Returns whether the offsets of the restart markers come from an index alone.
-    pub(super) fn come_from_index(&self) -> bool {
+    pub fn come_from_index(&self) -> bool {
         matches!(self, Self::Single(scan) if scan.markers == Markers::FromIndex)
     }
 
@@ -175,12 +173,12 @@ impl<'a> Scans<'a> {
     /// # Errors
     ///
     /// If the data end early, are too few for the size, or are of a kind that would be decoded wrong.
-    pub(super) fn survey(
+    pub fn survey(
         bytes: &[u8],
         headers: &Headers,
         markers: Markers,
         restarts: &'a mut Vec<usize>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, JpegError> {
         if headers.progressive {
             return survey_progressive(bytes, headers, restarts).map(Self::Progressive);
         }
@@ -201,7 +199,7 @@ impl<'a> Scans<'a> {
 }
 
 /// Returns the number of segments of an image in one scan.
-pub(super) fn segment_count(headers: &Headers) -> u64 {
+pub fn segment_count(headers: &Headers) -> u64 {
     match headers.restart_interval {
         0 => 1,
         interval => Grid::of(headers).mcus().div_ceil(interval.into()),
@@ -210,21 +208,21 @@ pub(super) fn segment_count(headers: &Headers) -> u64 {
 
 /// The grid of MCUs of a sequential image.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grid {
+pub struct Grid {
     /// Rows of pixels of an MCU.
-    pub(super) mcu_height: u32,
+    pub mcu_height: u32,
     /// Columns of pixels of an MCU.
-    pub(super) mcu_width: u32,
+    pub mcu_width: u32,
     /// Columns of MCUs.
-    pub(super) columns: u64,
+    pub columns: u64,
     /// Rows of MCUs.
-    pub(super) rows: u64,
+    pub rows: u64,
     /// Blocks of an MCU.
-    pub(super) blocks: u64,
+    pub blocks: u64,
 }
 
 impl Grid {
-    pub(super) fn of(headers: &Headers) -> Self {
+    pub fn of(headers: &Headers) -> Self {
         let ((h, v), blocks) = match &*headers.components {
             [_] => ((1, 1), 1), // alone, a component's factors mean nothing (A.2.2)
             several => {
@@ -238,28 +236,28 @@ impl Grid {
         Self { mcu_height, mcu_width, columns, rows, blocks }
     }
 
-    pub(super) fn mcus(self) -> u64 {
+    pub fn mcus(self) -> u64 {
         self.columns * self.rows
     }
 }
 
 /// Returns the MCUs of `mcu` pixels each that cover `len` pixels from `start` on, and `margin` pixels on both sides, in
 /// an image of `side` pixels. The margin is 1 where chroma is upsampled, which reads its neighbour.
-pub(super) fn mcus(start: u32, len: u32, side: u32, mcu: u32, margin: u32) -> Range<u64> {
+pub(crate) fn mcus(start: u32, len: u32, side: u32, mcu: u32, margin: u32) -> Range<u64> {
     let end = (start + len + margin).min(side).div_ceil(mcu);
     u64::from(start.saturating_sub(margin) / mcu)..end.into()
 }
 
 /// Returns the largest sampling factors: horizontal, vertical.
-pub(super) fn max_factors(headers: &Headers) -> (u8, u8) {
+pub fn max_factors(headers: &Headers) -> (u8, u8) {
     let components = headers.components.iter();
     components.fold((1, 1), |(h, v), component| (h.max(component.h), v.max(component.v)))
 }
 
-pub(super) fn check_length(size: Size, bytes: usize, least_bits: u64) -> Result<(), Error> {
+pub(crate) fn check_length(size: Size, bytes: usize, least_bits: u64) -> Result<(), JpegError> {
     let (found, least) = (bytes as u64, least_bits.div_ceil(8));
     if found < least {
-        return Err(too_short(size, found, least));
+        return Err(JpegError::TooShort { size, found, least });
     }
     Ok(())
 }
@@ -275,7 +273,7 @@ fn survey_progressive(
     bytes: &[u8],
     headers: &Headers,
     restarts: &mut Vec<usize>,
-) -> Result<Vec<ProgressiveScan>, Error> {
+) -> Result<Vec<ProgressiveScan>, JpegError> {
     // The DC coefficient of a block takes a bit or more.
     check_length(headers.size, bytes.len() - headers.scan.data, blocks(headers))?;
     let (mut seen, mut scans) = ([false; 4], vec![]);
@@ -304,7 +302,7 @@ fn survey_progressive(
 
 /// Refuses a scan that no progressive image can have. One has DC coefficients of any components, or AC coefficients of one,
 /// of which one bit more than before is sent if any was sent before (T.81, G.1.1.1).
-fn check_progressive(scan: &Scan, at: usize) -> Result<(), Error> {
+fn check_progressive(scan: &Scan, at: usize) -> Result<(), JpegError> {
     let ([first, last], components) = (scan.coefficients, scan.ids.len());
     // The lowest bits that were sent before, if any were, and are sent now: Ah and Al of T.81.
     let (before, low) = (scan.approximation >> 4, scan.approximation & 15);
@@ -326,11 +324,11 @@ fn check_progressive(scan: &Scan, at: usize) -> Result<(), Error> {
 }
 
 /// Returns the indices of a scan's components: of several with the same id, the first that the scan has not named yet.
-pub(super) fn scan_components(
+pub(crate) fn scan_components(
     headers: &Headers,
     scan: &Scan,
     at: usize,
-) -> Result<Vec<usize>, Error> {
+) -> Result<Vec<usize>, JpegError> {
     let mut found = vec![];
     for &id in scan.ids.iter() {
         let named = |(index, component): (usize, &Component)| {
@@ -346,7 +344,7 @@ pub(super) fn scan_components(
 }
 
 /// Returns the error of coded data that do not decode.
-pub(super) fn not_blocks(coded: &Range<usize>) -> Error {
+pub(crate) fn not_blocks(coded: &Range<usize>) -> JpegError {
     fail!(
         Damaged,
         "damaged JPEG: the coded data of bytes {}..{} are no blocks, or end early",
@@ -356,14 +354,14 @@ pub(super) fn not_blocks(coded: &Range<usize>) -> Error {
 }
 
 /// Refuses an image of which a component has no scan. `seen` says which components have one.
-pub(super) fn check_all_seen(seen: &[bool]) -> Result<(), Error> {
+pub(crate) fn check_all_seen(seen: &[bool]) -> Result<(), JpegError> {
     let missing = seen.iter().position(|&seen| !seen);
     missing
         .map_or(Ok(()), |component| Err(fail!(Damaged, "JPEG component {component} has no scan")))
 }
 
 /// Returns the bytes of the coefficients of all blocks that hold pixels.
-pub(super) fn coefficient_bytes(headers: &Headers) -> usize {
+pub fn coefficient_bytes(headers: &Headers) -> usize {
     usize::try_from(blocks(headers).saturating_mul(2 * 64)).unwrap_or(usize::MAX)
 }
 
@@ -392,7 +390,11 @@ fn scan_mcus(headers: &Headers, components: &[usize]) -> u64 {
 
 /// Returns the first scan whose header is at or after `at`; `None` if the image ends before. A restart interval before it
 /// replaces `interval`.
-fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<(Scan, usize)>, Error> {
+fn next_scan(
+    bytes: &[u8],
+    at: usize,
+    interval: &mut u16,
+) -> Result<Option<(Scan, usize)>, JpegError> {
     let mut segments = Segments { bytes, at };
     loop {
         let rest = &bytes[segments.at..];
@@ -419,11 +421,11 @@ fn next_scan(bytes: &[u8], at: usize, interval: &mut u16) -> Result<Option<(Scan
 ///
 /// If no marker follows, or if the restart markers are not numbered from 0 to 7, again and again: segments between them are
 /// lost, or stand in another place. A marker behind the last segment, which no decoder reads, may have any number.
-pub(super) fn end_of_data(
+pub fn end_of_data(
     bytes: &[u8],
     start: usize,
     restarts: &mut Vec<usize>,
-) -> Result<usize, Error> {
+) -> Result<usize, JpegError> {
     restarts.clear();
     let (mut at, mut other) = (start, None);
     while let Some(found) = find_ff(bytes, at) {
@@ -452,12 +454,11 @@ pub(super) fn end_of_data(
             None => break,
         }
     }
-    Err(fail!(Damaged, "the JPEG is cut short: {} bytes and no end marker", bytes.len())
-        .damage(Damage::Cut))
+    Err(fail!(Cut, "the JPEG is cut short: {} bytes and no end marker", bytes.len()))
 }
 
 /// Returns the index of the next `ff`.
-pub(super) fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
+pub(crate) fn find_ff(bytes: &[u8], from: usize) -> Option<usize> {
     let is_ff = |&byte: &u8| byte == 0xff;
     let (chunks, tail) = bytes.get(from..)?.as_chunks::<64>();
     // Without an early exit the compiler vectorizes the test; one chunk in five has a match.
@@ -494,7 +495,7 @@ mod tests {
         assert_eq!(end_of_data(&bytes, 0, &mut restarts), Ok(13));
         assert_eq!(restarts, [4, 10]);
         let cut = end_of_data(&bytes[..14], 0, &mut restarts);
-        assert_eq!(cut, Err(fail!(Damaged, "the JPEG is cut short: 14 bytes and no end marker")));
+        assert_eq!(cut, Err(fail!(Cut, "the JPEG is cut short: 14 bytes and no end marker")));
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn between(near: u8, far: u8) -> u8 {
 
 /// Writes the row between `near` and the row `far` above or below it.
 #[inline(always)]
-pub(super) fn rows(near: &[u8], far: &[u8], out: &mut [u8]) {
+pub(crate) fn rows(near: &[u8], far: &[u8], out: &mut [u8]) {
     for ((out, &near), &far) in out.iter_mut().zip(near).zip(far) {
         *out = between(near, far);
     }
@@ -25,7 +25,7 @@ pub(super) fn rows(near: &[u8], far: &[u8], out: &mut [u8]) {
 
 /// Writes a row of twice as many columns. The first and the last sample have no neighbour beyond them.
 #[inline(always)]
-pub(super) fn columns(row: &[u8], out: &mut [u8]) {
+pub(crate) fn columns(row: &[u8], out: &mut [u8]) {
     let (Some(&first), Some(&last)) = (row.first(), row.last()) else { return };
     let (pairs, _) = out.as_chunks_mut::<2>();
     let inner = row.windows(3).zip(pairs.get_mut(1..).unwrap_or_default());

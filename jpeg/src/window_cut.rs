@@ -29,9 +29,10 @@
 //! those of decoding the whole image, bit for bit. At the image's own edge there is no chroma beyond:
 //! there the cut must end where the image does, and so must begin at a row that begins a segment.
 
-use super::headers::{EOI, Headers};
-use super::scans::{Grid, SingleScan, mcus};
-use super::standard_tables::STANDARD_TABLES;
+use crate::headers::Headers;
+use crate::scans::{Grid, SingleScan, mcus};
+use crate::segments::EOI;
+use crate::standard_tables::STANDARD_TABLES;
 use fuseloop_ops::Size;
 use fuseloop_ops::author::Window;
 use std::ops::Range;
@@ -48,17 +49,17 @@ const ONES: [[u8; 2]; 12] = [[0xff, 0]; 12];
 
 /// The maximum number of bytes that the cut adds to those of the file: the tables, the ones or a restart marker, and
 /// the end marker.
-pub(super) const MOST_ADDED: usize = STANDARD_TABLES.len() + 2 * ONES.len() + 2;
+pub const MOST_ADDED: usize = STANDARD_TABLES.len() + 2 * ONES.len() + 2;
 
 /// The part of a JPEG that is cut out for a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WindowCut {
+pub struct WindowCut {
     /// The window of the whole image that can be taken from the cut.
-    pub(super) window: Window,
+    pub window: Window,
     /// The size that the cut decodes to.
-    pub(super) decoded: Size,
+    pub decoded: Size,
     /// Columns of pixels that the cut has before the window's.
-    pub(super) lead: u32,
+    pub lead: u32,
     /// Which segments make up the cut; `None` means all of them.
     layout: Option<CutLayout>,
 }
@@ -84,7 +85,7 @@ struct CutLayout {
 
 impl WindowCut {
     /// Plans a small cut that holds `wanted`, a window inside the image.
-    pub(super) fn plan(headers: &Headers, wanted: Window) -> Self {
+    pub fn plan(headers: &Headers, wanted: Window) -> Self {
         let grid = Grid::of(headers);
         let Size { height, width } = headers.size;
         let tall = McuRange::new(wanted.top, wanted.height, height, grid.mcu_height);
@@ -114,7 +115,7 @@ impl WindowCut {
     }
 
     /// Writes the cut as a complete JPEG file.
-    pub(super) fn write(
+    pub fn write(
         &self,
         bytes: &[u8],
         headers: &Headers,
@@ -298,8 +299,8 @@ fn row_step(interval: u64, columns: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::headers::tests::of_size;
     use super::*;
+    use crate::headers::tests::of_size;
     use fuseloop_ops::internals::is_inside;
 
     #[test]

@@ -9,23 +9,22 @@
 //! a block is transformed when it is read, and no coefficients are stored. All columns are decoded, and the rows down to
 //! the window's last. The tables of a scan are those defined before it (B.2.4), or the standard's.
 
-use super::super::headers::{
-    DHT, DQT, DRI, EOI, Headers, SOS, Scan, Segment, Segments, be16, cut_short, is_frame, short,
-};
-use super::super::scans::{
+use crate::bits::{BitPosition, Bits, unstuff};
+use crate::entropy::Codes;
+use crate::error::{JpegError, fail};
+use crate::frame::Tables;
+use crate::headers::{DHT, DQT, DRI, Headers, Scan, cut_short, short};
+use crate::sample_plane::{ImagePlanes, PlaneLayout, SamplePlane};
+use crate::scans::{
     Grid, Markers, ScanMcus, SingleScan, check_all_seen, end_of_data, not_blocks, scan_components,
 };
-use super::bits::{BitPosition, Bits, unstuff};
-use super::entropy::Codes;
-use super::frame::Tables;
-use super::sample_plane::{ImagePlanes, PlaneLayout, SamplePlane};
-use crate::error::{Error, fail};
+use crate::segments::{EOI, SOS, Segment, Segments, be16, is_frame};
 use fuseloop_kernels::{CpuWork, for_cpu, idct, idct_flat};
 use std::ops::Range;
 
 /// Decodes sequential JPEGs of any kind. Each worker has its own, which reuses its buffers.
 #[derive(Debug, Default)]
-pub(super) struct SequentialDecoder {
+pub(crate) struct SequentialDecoder {
     tables: Tables,
     restarts: Vec<usize>,
     /// A segment's bytes without stuffing.
@@ -49,13 +48,13 @@ impl SequentialDecoder {
     /// # Errors
     ///
     /// If the image is damaged, or there is no memory.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         bytes: &[u8],
         headers: &Headers,
         rows: &Range<u64>,
         image: &mut ImagePlanes,
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         self.tables.clear();
         let mut seen = [false; 4];
         let seen = &mut seen[..headers.components.len()];
@@ -113,7 +112,7 @@ impl SequentialDecoder {
         data: Range<usize>,
         (interval, rows): (u16, &Range<u64>),
         planes: &mut [SamplePlane; 4],
-    ) -> Result<(), Error> {
+    ) -> Result<(), JpegError> {
         let Self { tables, restarts, segment } = self;
         let missing = |what| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
         let numbers = |codes: &u8| [codes >> 4, codes & 15].map(usize::from);
@@ -222,7 +221,7 @@ impl CpuWork for ScanRead<'_> {
 fn next_segment(
     segments: &mut Segments<'_>,
     is_after_scan: bool,
-) -> Result<Option<Segment>, Error> {
+) -> Result<Option<Segment>, JpegError> {
     if !is_after_scan {
         return Ok(Some(segments.next()?));
     }

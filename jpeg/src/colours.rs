@@ -15,7 +15,6 @@
 //! red = k - round((255 - c) k / 255)        CMYK: c, k are the stored samples; YCCK: c = 255 - (y + 1.402 (cr - 128))
 //! ```
 
-use super::super::ImageReadMode;
 use fuseloop_kernels::{gray_row, ycbcr_row};
 use fuseloop_ops::internals::RGB;
 
@@ -25,7 +24,7 @@ const ADOBE_BYTES: usize = 12;
 
 /// The colours of an image's components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Colours {
+pub enum Colours {
     Gray,
     YCbCr,
     Rgb,
@@ -35,7 +34,7 @@ pub(super) enum Colours {
 
 /// The segments before the first scan that say which colours the components are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ColourSegments {
+pub(crate) struct ColourSegments {
     has_jfif: bool,
     /// The transform that the last Adobe segment names.
     adobe: Option<u8>,
@@ -43,12 +42,12 @@ pub(super) struct ColourSegments {
 
 impl ColourSegments {
     /// Looks at an APP0 segment.
-    pub(super) fn see_app0(&mut self, payload: &[u8]) {
+    pub(crate) fn see_app0(&mut self, payload: &[u8]) {
         self.has_jfif |= payload.len() >= JFIF_BYTES && payload.starts_with(b"JFIF\0");
     }
 
     /// Looks at an APP14 segment.
-    pub(super) fn see_app14(&mut self, payload: &[u8]) {
+    pub(crate) fn see_app14(&mut self, payload: &[u8]) {
         if payload.starts_with(b"Adobe")
             && let Some(&transform) = payload.get(ADOBE_BYTES - 1)
         {
@@ -57,7 +56,7 @@ impl ColourSegments {
     }
 
     /// Returns the colours of components with these ids.
-    pub(super) fn colours(self, ids: &[u8]) -> Colours {
+    pub(crate) fn colours(self, ids: &[u8]) -> Colours {
         match (ids, self.has_jfif, self.adobe) {
             ([_], ..) => Colours::Gray,
             ([_, _, _, _], _, None | Some(0)) => Colours::Cmyk,
@@ -70,15 +69,15 @@ impl ColourSegments {
     }
 }
 
+/// Returns the level of a colour as Pillow's `convert("L")` computes it: ITU-R 601-2, rounded.
+pub fn gray_level([r, g, b]: [u8; RGB]) -> u8 {
+    let [r, g, b] = [r, g, b].map(u32::from);
+    ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8
+}
+
 impl Colours {
     /// Writes the pixels of rows of samples, one of each component: gray levels, or RGB. `rgb` is scratch.
-    pub(super) fn write_row(
-        self,
-        rows: &[&[u8]; 4],
-        gray: bool,
-        rgb: &mut Vec<u8>,
-        out: &mut [u8],
-    ) {
+    pub fn write_row(self, rows: &[&[u8]; 4], gray: bool, rgb: &mut Vec<u8>, out: &mut [u8]) {
         match (self, gray) {
             (Self::Gray | Self::YCbCr, true) => out.copy_from_slice(rows[0]),
             (Self::Gray, false) => gray_row(rows[0], out),
@@ -87,7 +86,7 @@ impl Colours {
                 rgb.resize(RGB * out.len(), 0);
                 self.write_rgb(rows, rgb);
                 for (level, colour) in out.iter_mut().zip(rgb.as_chunks::<RGB>().0) {
-                    ImageReadMode::Gray.read(*colour, std::slice::from_mut(level));
+                    *level = gray_level(*colour);
                 }
             }
         }
@@ -122,6 +121,16 @@ fn inked(ink: u8, k: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Values of Pillow 13.0.0: `Image.new("RGB", (1, 1), pixel).convert("L").getpixel((0, 0))`.
+    #[test]
+    fn gray_is_pillows() {
+        let pixels = [([255, 0, 0], 76), ([0, 255, 0], 150), ([0, 0, 255], 29), ([1, 2, 3], 2)];
+        for (pixel, level) in pixels {
+            assert_eq!(gray_level(pixel), level, "{pixel:?}");
+        }
+        assert!((0..=255).all(|level| gray_level([level; 3]) == level));
+    }
 
     const JFIF: &[u8] = b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0";
 

@@ -16,65 +16,63 @@
 //! sees the file, so that the limits are checked before anything is allocated, and the height's offset
 //! is known.
 
-use super::colours::{ColourSegments, Colours};
-use crate::decode::error::{UnsupportedJpeg, no_pixels, not_a_jpeg};
-use crate::error::{Damage, Error, fail};
-pub(super) use crate::source::jpeg_file::{APP1, EOI, SOS, Segment, Segments, be16, is_frame};
-use crate::source::jpeg_file::{SOI, SegmentError};
+use crate::colours::{ColourSegments, Colours};
+use crate::error::{FIRST_BYTES, JpegError, fail};
+use crate::segments::{APP1, SOI, SOS, Segment, SegmentError, Segments, be16, is_frame};
 use fuseloop_ops::Size;
 use std::ops::Range;
 
-pub(super) const DHT: u8 = 0xc4;
-pub(super) const DQT: u8 = 0xdb;
-pub(super) const DRI: u8 = 0xdd;
+pub const DHT: u8 = 0xc4;
+pub const DQT: u8 = 0xdb;
+pub const DRI: u8 = 0xdd;
 const APP0: u8 = 0xe0;
-pub(super) const APP14: u8 = 0xee;
+pub const APP14: u8 = 0xee;
 
 /// The fields of the headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Headers {
-    pub(super) size: Size,
-    pub(super) progressive: bool,
-    pub(super) components: Vec4<Component>,
-    pub(super) colours: Colours,
+pub struct Headers {
+    pub size: Size,
+    pub progressive: bool,
+    pub components: Vec4<Component>,
+    pub colours: Colours,
     /// Offset of the frame header's height.
-    pub(super) height_at: usize,
+    pub height_at: usize,
     /// The first scan's header.
-    pub(super) scan: Scan,
+    pub scan: Scan,
     /// MCUs between restart markers; 0 if there are none.
-    pub(super) restart_interval: u16,
+    pub restart_interval: u16,
     /// The byte range of the TIFF data in the EXIF segment, if there is one.
-    pub(super) exif: Option<Range<usize>>,
+    pub exif: Option<Range<usize>>,
 }
 
 /// A colour component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Component {
-    pub(super) id: u8,
-    pub(super) h: u8,
-    pub(super) v: u8,
+pub struct Component {
+    pub id: u8,
+    pub h: u8,
+    pub v: u8,
     /// The number of its quantization table.
-    pub(super) table: u8,
+    pub table: u8,
 }
 
 /// A scan's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Scan {
+pub struct Scan {
     /// Ids of the scan's components.
-    pub(super) ids: Vec4<u8>,
+    pub ids: Vec4<u8>,
     /// The numbers of their Huffman tables: DC in the high four bits, AC in the low ones.
-    pub(super) tables: Vec4<u8>,
+    pub tables: Vec4<u8>,
     /// The first and the last coefficient, and the bits of a coefficient that were left out before and are left out now:
     /// four bits each. For sequential images they have no meaning.
-    pub(super) coefficients: [u8; 2],
-    pub(super) approximation: u8,
+    pub coefficients: [u8; 2],
+    pub approximation: u8,
     /// Offset of the scan's entropy-coded data.
-    pub(super) data: usize,
+    pub data: usize,
 }
 
 /// One to four items, stored without an allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Vec4<T> {
+pub struct Vec4<T> {
     items: [T; 4],
     len: usize,
 }
@@ -105,19 +103,17 @@ impl Headers {
     /// # Errors
     ///
     /// If the bytes are no JPEG, end early, or are of a kind that is not supported.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Error> {
-        Self::parse_start(bytes)?.ok_or_else(|| {
-            fail!(Damaged, "the JPEG ends at byte {}, inside its headers", bytes.len())
-                .damage(Damage::Cut)
-        })
+    pub fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
+        Self::parse_start(bytes)?
+            .ok_or_else(|| fail!(Cut, "the JPEG ends at byte {}, inside its headers", bytes.len()))
     }
 
     /// Does the same as [`parse`](Self::parse) for the first bytes of a JPEG; `None` if they end inside the headers.
-    pub(super) fn parse_start(bytes: &[u8]) -> Result<Option<Self>, Error> {
-        #[cfg(test)]
-        tests::PARSED.set(tests::PARSED.get() + 1);
+    pub fn parse_start(bytes: &[u8]) -> Result<Option<Self>, JpegError> {
         if !bytes.starts_with(&[0xff, SOI]) {
-            return Err(fail!(Damaged, "{}", not_a_jpeg(bytes)).damage(Damage::OtherFormat));
+            return Err(JpegError::NotAJpeg {
+                found: bytes[..bytes.len().min(FIRST_BYTES)].to_vec(),
+            });
         }
         let mut segments = Segments { bytes, at: 2 };
         let (mut frame, mut restart_interval, mut exif) = (None, 0, None);
@@ -178,9 +174,9 @@ struct Frame {
 }
 
 impl Frame {
-    fn parse(marker: u8, payload: &[u8], at: usize) -> Result<Self, Error> {
+    fn parse(marker: u8, payload: &[u8], at: usize) -> Result<Self, JpegError> {
         if marker > 0xc2 {
-            return Err(UnsupportedJpeg::Process { marker }.error());
+            return Err(JpegError::Process { marker });
         }
         let [bits, .., count] = *payload.first_chunk::<6>().ok_or_else(|| short(at))?;
         let (height, width) = (
@@ -191,14 +187,14 @@ impl Frame {
         let parts = payload[6..].as_chunks::<3>().0;
         match (bits, count) {
             (8, 1 | 3 | 4) => {}
-            (8, _) => return Err(UnsupportedJpeg::Components { found: count }.error()),
-            _ => return Err(UnsupportedJpeg::Depth { bits }.error()),
+            (8, _) => return Err(JpegError::Components { found: count }),
+            _ => return Err(JpegError::Depth { bits }),
         }
         if height == 0 {
-            return Err(UnsupportedJpeg::OpenHeight.error());
+            return Err(JpegError::OpenHeight);
         }
         if width == 0 {
-            return Err(no_pixels(size));
+            return Err(JpegError::Empty(size));
         }
         if payload.len() != 6 + 3 * usize::from(count) {
             return Err(short(at));
@@ -220,7 +216,7 @@ impl Frame {
 
 impl Scan {
     /// Reads the header whose length is at `at` and whose data begin at `data`.
-    pub(super) fn parse(payload: &[u8], at: usize, data: usize) -> Result<Self, Error> {
+    pub fn parse(payload: &[u8], at: usize, data: usize) -> Result<Self, JpegError> {
         let (&count, rest) = payload.split_first().ok_or_else(|| short(at))?;
         let parts = rest.as_chunks::<2>().0;
         let count = usize::from(count);
@@ -235,28 +231,26 @@ impl Scan {
 }
 
 /// Returns the error for a segment whose length is at `at`.
-pub(super) fn short(at: usize) -> Error {
+pub(crate) fn short(at: usize) -> JpegError {
     SegmentError::Length { at }.into()
 }
 
 /// Returns the error for a segment after the first scan: the bytes end in the image, not in the headers.
-pub(super) fn cut_short(error: SegmentError) -> Error {
+pub fn cut_short(error: SegmentError) -> JpegError {
     match error {
         SegmentError::Cut { len } => {
-            fail!(Damaged, "the JPEG is cut short: {len} bytes and no end marker")
-                .damage(Damage::Cut)
+            fail!(Cut, "the JPEG is cut short: {len} bytes and no end marker")
         }
         error => error.into(),
     }
 }
 
-impl From<SegmentError> for Error {
+impl From<SegmentError> for JpegError {
     fn from(error: SegmentError) -> Self {
         let header = |what, at| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
         match error {
             SegmentError::Cut { len } => {
-                fail!(Damaged, "the JPEG ends at byte {len}, inside its headers")
-                    .damage(Damage::Cut)
+                fail!(Cut, "the JPEG ends at byte {len}, inside its headers")
             }
             SegmentError::NoMarker { at } => header("no marker", at),
             SegmentError::End { at } => header("the end of the image", at),
@@ -267,35 +261,12 @@ impl From<SegmentError> for Error {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::decode::Decoder;
-    use crate::source::{EncodedImage, ImageMode};
-    use fuseloop_ops::author::Window;
-    use std::cell::Cell;
-
-    thread_local! {
-        /// The number of headers that this thread has parsed.
-        pub(in super::super) static PARSED: Cell<u64> = const { Cell::new(0) };
-    }
-
-    #[test]
-    fn headers_are_parsed_once_for_the_size_and_all_windows() {
-        let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/jpeg/422.jpg");
-        let bytes = std::fs::read(photo).unwrap();
-        let image = EncodedImage { mode: ImageMode::Jpeg, width: 0, height: 0, bytes: &bytes };
-        let mut decoder = Decoder::default();
-        let before = PARSED.get();
-        let mut opened = decoder.open(&image).unwrap();
-        let full = opened.size().full();
-        for wanted in [full, Window { height: 1, width: 1, ..full }] {
-            opened.decode(wanted).unwrap();
-        }
-        assert_eq!(PARSED.get() - before, 1);
-    }
+    use crate::segments::EOI;
 
     /// Headers of a colour image whose chroma is sampled once for `factor` by `factor` pixels.
-    pub(in super::super) fn of_size(size: Size, factor: u8, restart_interval: u16) -> Headers {
+    pub(crate) fn of_size(size: Size, factor: u8, restart_interval: u16) -> Headers {
         let factors = [factor, 1, 1];
         let component = |(id, &f)| Component { id, h: f, v: f, table: 0 };
         Headers {
@@ -332,7 +303,7 @@ pub(super) mod tests {
         start.into_iter().chain(ids).chain([0, 63, 0]).collect()
     }
 
-    fn parse(parts: &[&[u8]]) -> Result<Headers, Error> {
+    fn parse(parts: &[&[u8]]) -> Result<Headers, JpegError> {
         Headers::parse(&[&[0xff, SOI], parts.concat().as_slice()].concat())
     }
 
@@ -355,12 +326,12 @@ pub(super) mod tests {
     #[test]
     fn what_a_header_may_not_say_is_an_error() {
         let header = |what, at| fail!(Damaged, "damaged JPEG header: {what} at byte {at}");
-        let cut = |len| fail!(Damaged, "the JPEG ends at byte {len}, inside its headers");
+        let cut = |len| fail!(Cut, "the JPEG ends at byte {len}, inside its headers");
         let gray = frame(0xc0, 8, 1);
         for (parts, expected) in [
-            (vec![frame(0xc0, 12, 3)], UnsupportedJpeg::Depth { bits: 12 }.error()),
-            (vec![frame(0xc1, 8, 2)], UnsupportedJpeg::Components { found: 2 }.error()),
-            (vec![frame(0xc3, 8, 3)], UnsupportedJpeg::Process { marker: 0xc3 }.error()),
+            (vec![frame(0xc0, 12, 3)], JpegError::Depth { bits: 12 }),
+            (vec![frame(0xc1, 8, 2)], JpegError::Components { found: 2 }),
+            (vec![frame(0xc3, 8, 3)], JpegError::Process { marker: 0xc3 }),
             (vec![gray.clone(), gray.clone()], header("a second frame", 17)),
             (vec![scan(1)], header("a scan before any frame", 4)),
             (vec![vec![0xff, 0xfe, 0, 1]], header("a segment of a wrong length", 4)),

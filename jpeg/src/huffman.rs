@@ -27,7 +27,7 @@ const MAX_LOOKUP_BITS: u32 = 23;
 /// After the end of a block of a progressive image, bits count further blocks that end there too (T.81, G.1.2.2): as many
 /// as the symbol has for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CodeEntry(u32);
+pub(crate) struct CodeEntry(u32);
 
 impl CodeEntry {
     /// The rest of the block is zeros; plus the number of bits that count further blocks, up to 14.
@@ -39,13 +39,13 @@ impl CodeEntry {
 
     /// Returns whether the code ends a block.
     #[inline(always)]
-    pub(super) fn is_end(self) -> bool {
+    pub(crate) fn is_end(self) -> bool {
         (Self::END.into()..Self::ZEROS.into()).contains(&self.run())
     }
 
     /// Returns the number of bits after the code of a block's end that count further blocks.
     #[inline(always)]
-    pub(super) fn end_bits(self) -> u32 {
+    pub(crate) fn end_bits(self) -> u32 {
         (self.0 >> 24) & 15
     }
 
@@ -61,25 +61,25 @@ impl CodeEntry {
 
     /// Returns the zeros before the value; [`END`](Self::END) or more for a code without one.
     #[inline(always)]
-    pub(super) fn run(self) -> usize {
+    pub(crate) fn run(self) -> usize {
         (self.0 >> 24) as usize
     }
 
     /// Returns the bits of the value.
     #[inline(always)]
-    pub(super) fn size(self) -> u32 {
+    pub(crate) fn size(self) -> u32 {
         self.0 >> 16 & 255
     }
 
     /// Returns the bits of the code and of its value together.
     #[inline(always)]
-    pub(super) fn bits(self) -> u32 {
+    pub(crate) fn bits(self) -> u32 {
         self.0 & 255
     }
 
     /// Returns the value after the code with which `bits` begin (F.2.2.1, EXTEND).
     #[inline(always)]
-    pub(super) fn value(self, bits: u64) -> i32 {
+    pub(crate) fn value(self, bits: u64) -> i32 {
         let (code, size) = (self.0 >> 8 & 63, self.0 >> 16 & 63);
         let bits = bits << code;
         // A value that begins with 0 is negative: its bits minus 2^size - 1.
@@ -91,7 +91,7 @@ impl CodeEntry {
 
 /// The meaning of a table's symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TableKind {
+pub(crate) enum TableKind {
     /// The size of a difference.
     Dc,
     /// A run of zeros, and the size of a value.
@@ -100,7 +100,7 @@ pub(super) enum TableKind {
 
 /// A table of codes.
 #[derive(Clone, Debug)]
-pub(super) struct CodeTable {
+pub(crate) struct CodeTable {
     kind: TableKind,
     lookup: [CodeEntry; 1 << LOOKUP_BITS],
     /// For each length, one more than the largest 16 bits that begin with a code of this length; 0 if
@@ -113,7 +113,7 @@ pub(super) struct CodeTable {
 
 /// A code that a lookup does not resolve, or that is not followed by a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rare {
+pub(crate) enum Rare {
     /// A code with a value.
     Value(CodeEntry),
     /// The end of the block.
@@ -127,7 +127,7 @@ impl CodeTable {
     ///
     /// Returns `None` for an impossible table: codes that do not fit into their length, a code of ones
     /// only (which T.81 leaves unused), or a difference of 16 bits.
-    pub(super) fn new(kind: TableKind, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
+    pub(crate) fn new(kind: TableKind, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let mut table = Self {
             kind,
             lookup: [CodeEntry::LONG; 1 << LOOKUP_BITS],
@@ -161,7 +161,7 @@ impl CodeTable {
 
     /// Returns the code of each symbol and its length; the length 0 for a symbol without a code.
     #[cfg(feature = "write")]
-    pub(super) fn codes(&self) -> [(u16, u8); 256] {
+    pub(crate) fn codes(&self) -> [(u16, u8); 256] {
         let (mut codes, mut index) = ([(0, 0); 256], 0);
         for length in 1..=16u8 {
             let end = self.ends[usize::from(length)] >> (16 - length);
@@ -192,7 +192,7 @@ impl CodeTable {
     /// Looks up the code with which `bits` begin; see [`rare`](Self::rare) for a run of
     /// [`END`](CodeEntry::END) or more.
     #[inline(always)]
-    pub(super) fn look(&self, bits: u64) -> CodeEntry {
+    pub(crate) fn look(&self, bits: u64) -> CodeEntry {
         self.lookup[(bits >> (64 - LOOKUP_BITS)) as usize]
     }
 
@@ -200,7 +200,7 @@ impl CodeTable {
     /// code.
     #[cold]
     #[inline(never)]
-    pub(super) fn rare(&self, bits: u64, entry: CodeEntry) -> Option<Rare> {
+    pub(crate) fn rare(&self, bits: u64, entry: CodeEntry) -> Option<Rare> {
         let entry = if entry == CodeEntry::LONG { self.search(bits)? } else { entry };
         Some(match (entry.0 >> 24) as u8 {
             CodeEntry::ZEROS => Rare::Zeros(entry),

@@ -9,12 +9,12 @@
 //! or down to the window's last row: MCUs beside the window are skipped bit by bit, and damage in them
 //! is an error.
 
-use super::IndexedJpeg;
-use super::McuSource;
-use super::bits::{BitPosition, Bits, unstuff};
-use super::entropy::Codes;
-use super::frame::{FrameComponents, Tables};
-use super::mcu_row::{DecodeRegion, McuRow};
+use crate::bits::{BitPosition, Bits, unstuff};
+use crate::decoder::IndexedJpeg;
+use crate::decoder::McuSource;
+use crate::entropy::Codes;
+use crate::frame::{FrameComponents, Tables};
+use crate::mcu_row::{DecodeRegion, McuRow};
 use fuseloop_kernels::{idct, idct_flat, idct_scaled};
 
 /// A block of an MCU.
@@ -28,10 +28,10 @@ struct McuBlock<'a> {
 }
 
 /// Most blocks of an MCU: four of luma and two of chroma.
-pub(super) const BLOCKS: usize = 6;
+pub(crate) const BLOCKS: usize = 6;
 
 /// Reads the MCUs of a region in order.
-pub(super) struct McuReader<'a> {
+pub(crate) struct McuReader<'a> {
     source: IndexedJpeg<'a>,
     part: &'a DecodeRegion,
     /// The blocks of an MCU, in the file's order.
@@ -50,7 +50,7 @@ pub(super) struct McuReader<'a> {
 
 impl<'a> McuReader<'a> {
     /// Returns a reader at the beginning; `None` if a component has no tables.
-    pub(super) fn new(
+    pub(crate) fn new(
         source: IndexedJpeg<'a>,
         (frame, decoded): (&'a FrameComponents, usize),
         tables: &'a Tables,

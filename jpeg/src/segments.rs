@@ -3,37 +3,37 @@
 use std::fmt;
 use std::ops::Range;
 
-pub(crate) const SOI: u8 = 0xd8;
-pub(crate) const EOI: u8 = 0xd9;
-pub(crate) const SOS: u8 = 0xda;
-pub(crate) const APP1: u8 = 0xe1;
+pub const SOI: u8 = 0xd8;
+pub const EOI: u8 = 0xd9;
+pub const SOS: u8 = 0xda;
+pub const APP1: u8 = 0xe1;
 
 /// SOF0..SOF15, except for three markers that mean something else.
 const FRAMES: Range<u8> = 0xc0..0xd0;
 const NOT_FRAMES: [u8; 3] = [0xc4, 0xc8, 0xcc];
 
 /// Returns whether a segment is a frame header.
-pub(crate) fn is_frame(marker: u8) -> bool {
+pub fn is_frame(marker: u8) -> bool {
     FRAMES.contains(&marker) && !NOT_FRAMES.contains(&marker)
 }
 
 /// Reads two bytes at an offset.
-pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+pub fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|&pair| u16::from_be_bytes(pair))
 }
 
 /// A marker that is followed by a length.
-pub(crate) struct Segment {
-    pub(crate) marker: u8,
+pub struct Segment {
+    pub marker: u8,
     /// Offset of the segment's length.
-    pub(crate) at: usize,
+    pub at: usize,
     /// The byte range after the length.
-    pub(crate) body: Range<usize>,
+    pub body: Range<usize>,
 }
 
 /// The reason why no segment follows. An offset is that of the byte after the marker, except for `NoMarker`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SegmentError {
+pub enum SegmentError {
     /// The bytes end before the segment does.
     Cut {
         len: usize,
@@ -68,9 +68,9 @@ impl fmt::Display for SegmentError {
 }
 
 /// Iterates over the segments from an offset on.
-pub(crate) struct Segments<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) at: usize,
+pub struct Segments<'a> {
+    pub bytes: &'a [u8],
+    pub at: usize,
 }
 
 impl Segments<'_> {
@@ -79,7 +79,7 @@ impl Segments<'_> {
     /// # Errors
     ///
     /// If the bytes or the image end before the segment does.
-    pub(crate) fn next(&mut self) -> Result<Segment, SegmentError> {
+    pub fn next(&mut self) -> Result<Segment, SegmentError> {
         let bytes = self.bytes;
         let cut = SegmentError::Cut { len: bytes.len() };
         if bytes.get(self.at).is_some_and(|&byte| byte != 0xff) {

@@ -8,7 +8,7 @@
 //! first: `ff` is rare, so this is mostly copying, and afterwards eight bytes are read at a time without
 //! a test for `ff`.
 
-use super::super::scans::find_ff;
+use crate::scans::find_ff;
 
 /// Zeros after a segment's bytes, so that eight bytes can be read at any offset and beyond the end.
 const PAD: usize = 16;
@@ -16,7 +16,7 @@ const PAD: usize = 16;
 /// Copies the bytes of a segment without their stuffing, and appends [`PAD`] zeros.
 ///
 /// Returns `None` if an `ff` is followed by anything but `00`, or if there is no memory.
-pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     bytes.clear();
     bytes.try_reserve(coded.len() + PAD).ok()?;
     let mut at = 0;
@@ -34,14 +34,14 @@ pub(super) fn unstuff(coded: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
 
 /// Reads bits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bits<'a> {
+pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     position: BitPosition,
 }
 
 /// A position between two bits of a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BitPosition {
+pub(crate) struct BitPosition {
     /// Offset of the first byte that is not, or not with all its bits, in `word`.
     at: usize,
     /// The next bits, left-aligned.
@@ -52,19 +52,19 @@ pub(super) struct BitPosition {
 
 impl<'a> Bits<'a> {
     /// Reads the bits from `position` on, of a segment that [`unstuff`] wrote.
-    pub(super) fn new(bytes: &'a [u8], position: BitPosition) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], position: BitPosition) -> Self {
         Self { bytes, position }
     }
 
     /// Returns the current position.
-    pub(super) fn position(&self) -> BitPosition {
+    pub(crate) fn position(&self) -> BitPosition {
         self.position
     }
 
     /// Refills `word` to at least 56 valid bits. Returns `None` past the end of the segment and its
     /// padding.
     #[inline(always)]
-    pub(super) fn refill(&mut self) -> Option<()> {
+    pub(crate) fn refill(&mut self) -> Option<()> {
         let next = self.bytes.get(self.position.at..)?.first_chunk()?;
         // Bits beyond `count` may be in `word` already: they are the same bits.
         self.position.word |= u64::from_be_bytes(*next) >> self.position.count;
@@ -75,19 +75,19 @@ impl<'a> Bits<'a> {
 
     /// Returns the next 64 bits, of which `count` are valid.
     #[inline(always)]
-    pub(super) fn peek(&self) -> u64 {
+    pub(crate) fn peek(&self) -> u64 {
         self.position.word
     }
 
     /// Skips `n` valid bits, 63 at most.
     #[inline(always)]
-    pub(super) fn consume(&mut self, n: u32) {
+    pub(crate) fn consume(&mut self, n: u32) {
         self.position.word <<= n & 63;
         self.position.count = self.position.count.wrapping_sub(n);
     }
 
     /// Skips any number of bits. Returns `None` past the end of the segment.
-    pub(super) fn skip(&mut self, n: u64) -> Option<()> {
+    pub(crate) fn skip(&mut self, n: u64) -> Option<()> {
         let bit = (8 * self.position.at as u64 - u64::from(self.position.count)).checked_add(n)?;
         self.position =
             BitPosition { at: usize::try_from(bit / 8).ok()?, ..BitPosition::default() };
@@ -97,7 +97,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Returns whether no more bits were consumed than the segment has.
-    pub(super) fn is_inside(&self) -> bool {
+    pub(crate) fn is_inside(&self) -> bool {
         let len = self.bytes.len().saturating_sub(PAD);
         self.position.at * 8 <= len * 8 + self.position.count as usize
     }

@@ -12,32 +12,32 @@ use fuseloop_ops::author::Window;
 use fuseloop_ops::internals::ImageView;
 
 /// The side of a block of coefficients.
-pub(super) const BLOCK: u32 = 8;
+pub(crate) const BLOCK: u32 = 8;
 
 /// A scale: the rows and columns that become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Scale(u32);
+pub struct Scale(u32);
 
 impl Scale {
-    pub(super) const FULL: Self = Self(1);
+    pub const FULL: Self = Self(1);
 
     /// Returns the scale of 1 / `factor`; `None` unless it is 2, 4 or 8.
-    pub(super) fn of_factor(factor: u32) -> Option<Self> {
+    pub fn of_factor(factor: u32) -> Option<Self> {
         matches!(factor, 2 | 4 | 8).then_some(Self(factor))
     }
 
     /// Returns the rows and columns that become one.
-    pub(super) fn factor(self) -> u32 {
+    pub fn factor(self) -> u32 {
         self.0
     }
 
     /// Returns the size of an image at this scale.
-    pub(super) fn of(self, size: Size) -> Size {
+    pub fn of(self, size: Size) -> Size {
         Size::new(size.height.div_ceil(self.0), size.width.div_ceil(self.0))
     }
 
     /// Returns the pixels of an image of `whole` size that a window at this scale shows.
-    pub(super) fn in_full(self, window: Window, whole: Size) -> Window {
+    pub fn in_full(self, window: Window, whole: Size) -> Window {
         let Self(factor) = self;
         let end =
             |start: u32, len: u32, side: u32| ((start + len).saturating_mul(factor)).min(side);
@@ -48,7 +48,7 @@ impl Scale {
     }
 
     /// Writes the means of the pixels that become one. `view` has the pixels of a window of `size` at this scale.
-    pub(super) fn shrink(self, view: ImageView<'_>, size: Size, out: &mut [u8]) {
+    pub fn shrink(self, view: ImageView<'_>, size: Size, out: &mut [u8]) {
         let (factor, channels) = (self.0 as usize, view.channels());
         let rows = out.chunks_exact_mut(size.width as usize * channels);
         for (y, out) in rows.enumerate() {
