@@ -20,7 +20,7 @@ import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MOST = 12 << 20
+MOST = 11 << 20
 """The largest wheel in bytes."""
 
 NEEDED = ["__init__.py", "__main__.py", "_fuseloop.pyi", "loader.py", "ops.py", "py.typed"]
