@@ -107,7 +107,7 @@ impl Tables {
         self.definitions.clear();
         let (mut quantised, mut segments) = ([0; 3], Segments { bytes, at: 2 });
         loop {
-            let segment = segments.next().ok()?;
+            let segment = segments.next_segment().ok()?;
             let body = &bytes[segment.body];
             match segment.marker {
                 SOS => return self.frame(headers, body, quantised),

@@ -119,7 +119,7 @@ impl Headers {
         let (mut frame, mut restart_interval, mut exif) = (None, 0, None);
         let mut colours = ColourSegments::default();
         loop {
-            let Segment { marker, at, body } = match segments.next() {
+            let Segment { marker, at, body } = match segments.next_segment() {
                 Err(SegmentError::Cut { .. }) => return Ok(None),
                 segment => segment?,
             };

@@ -91,7 +91,7 @@ impl ProgressiveDecoder {
     fn read_tables(&mut self, segments: &mut Segments<'_>) -> Result<(), JpegError> {
         let is_first = segments.at == 2;
         loop {
-            let segment = segments.next()?;
+            let segment = segments.next_segment()?;
             let payload = &segments.bytes[segment.body];
             let damaged =
                 |what| fail!(Damaged, "damaged JPEG header: {what} at byte {}", segment.at);

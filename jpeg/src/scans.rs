@@ -402,7 +402,7 @@ fn next_scan(
         if fill > 0 && rest.get(fill) == Some(&EOI) {
             return Ok(None);
         }
-        let Segment { marker, at, body } = segments.next().map_err(cut_short)?;
+        let Segment { marker, at, body } = segments.next_segment().map_err(cut_short)?;
         match marker {
             SOS => {
                 let scan = Scan::parse(&bytes[body.clone()], at, body.end)?;

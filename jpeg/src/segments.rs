@@ -79,7 +79,7 @@ impl Segments<'_> {
     /// # Errors
     ///
     /// If the bytes or the image end before the segment does.
-    pub fn next(&mut self) -> Result<Segment, SegmentError> {
+    pub fn next_segment(&mut self) -> Result<Segment, SegmentError> {
         let bytes = self.bytes;
         let cut = SegmentError::Cut { len: bytes.len() };
         if bytes.get(self.at).is_some_and(|&byte| byte != 0xff) {

@@ -223,12 +223,12 @@ fn next_segment(
     is_after_scan: bool,
 ) -> Result<Option<Segment>, JpegError> {
     if !is_after_scan {
-        return Ok(Some(segments.next()?));
+        return Ok(Some(segments.next_segment()?));
     }
     let rest = segments.bytes.get(segments.at..).unwrap_or_default();
     let fill = rest.iter().take_while(|&&byte| byte == 0xff).count();
     if fill > 0 && rest.get(fill) == Some(&EOI) {
         return Ok(None);
     }
-    Ok(Some(segments.next().map_err(cut_short)?))
+    Ok(Some(segments.next_segment().map_err(cut_short)?))
 }

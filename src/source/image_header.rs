@@ -91,7 +91,7 @@ impl ImageHeader {
         let mut segments = Segments { bytes: file, at: 2 };
         loop {
             let Segment { marker, at, body } =
-                segments.next().map_err(|error| error.to_string())?;
+                segments.next_segment().map_err(|error| error.to_string())?;
             match marker {
                 SOS => break,
                 APP1 if orientation.is_none() => {

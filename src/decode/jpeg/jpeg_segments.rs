@@ -81,7 +81,7 @@ impl JpegSegments {
         let (mut segments, mut tables) = (Segments { bytes, at: 2 }, vec![]);
         let mut restarts = Vec::new();
         loop {
-            let segment = segments.next().map_err(cut_short)?;
+            let segment = segments.next_segment().map_err(cut_short)?;
             let whole = segment.at - 2..segment.body.end;
             match segment.marker {
                 SOS => {

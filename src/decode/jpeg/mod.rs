@@ -432,7 +432,7 @@ fn write_without_adobe(bytes: &[u8], file: &mut Vec<u8>) -> Result<(), Error> {
     file.extend_from_slice(&bytes[..2]);
     loop {
         let start = segments.at;
-        let segment = segments.next().map_err(JpegError::from)?;
+        let segment = segments.next_segment().map_err(JpegError::from)?;
         if segment.marker == SOS {
             file.extend_from_slice(&bytes[start..]);
             return Ok(());
