@@ -70,6 +70,7 @@ impl ColourSegments {
 }
 
 /// Returns the level of a colour as Pillow's `convert("L")` computes it: ITU-R 601-2, rounded.
+#[inline]
 pub fn gray_level([r, g, b]: [u8; RGB]) -> u8 {
     let [r, g, b] = [r, g, b].map(u32::from);
     ((19_595 * r + 38_470 * g + 7_471 * b + 0x8000) >> 16) as u8
