@@ -12,7 +12,7 @@ pub enum JpegError {
     /// The bytes are not those of a JPEG.
     #[error("no JPEG: it begins with {found:02x?}")]
     NotAJpeg {
-        /// The first bytes, at most [`FIRST_BYTES`].
+        /// The first bytes, at most 64.
         found: Vec<u8>,
     },
     /// The image is lossless, hierarchical or arithmetic.
