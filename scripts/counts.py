@@ -16,7 +16,7 @@ import sys
 import tarfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-SHIPPED = re.compile(r"^(src|engine/src|ops/src|ops/derive/src|kernels/src|cli/src)/.*\.rs$")
+SHIPPED = re.compile(r"^(src|engine/src|jpeg/src|ops/src|ops/derive/src|kernels/src|cli/src)/.*\.rs$")
 TESTS = re.compile(r"(^|/)tests(/|\.rs$)")
 TYPE = re.compile(r"^\s*(pub(?:\([^)]*\))?)?\s*(?:unsafe )?(struct|enum|trait|type|union)\s+([A-Z]\w*)")
 ITEM = re.compile(r"^\s*pub (?:const |unsafe |async )*(fn|struct|enum|trait|type|const)\b")

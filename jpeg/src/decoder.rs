@@ -7,10 +7,10 @@
 //! Bits outside the window are read past, and nothing is decoded from them. The pixels equal
 //! zune-jpeg's, bit for bit: the same arithmetic, in the same order. One rule is libjpeg's instead: the
 //! last column or row of an image that has an even number of them, not a multiple of 16, and half as
-//! many of chroma ([`mcu_row`](crate::mcu_row)). Of unusual files ([`frame`](crate::frame)) all columns are decoded, by the same
-//! arithmetic ([`sequential`](crate::sequential)). Of progressive files all scans are read down to the window's last row, and samples are computed for
-//! the window ([`progressive`](crate::progressive)). Damaged usual files are left to zune-jpeg, which also reports what is wrong, unless they
-//! are progressive.
+//! many of chroma ([`mcu_row`](crate::mcu_row)). Of unusual files ([`frame`](crate::frame)) all columns are
+//! decoded, by the same arithmetic ([`sequential`](crate::sequential)). Of progressive files all scans are read down
+//! to the window's last row, and samples are computed for the window ([`progressive`](crate::progressive)). Damaged
+//! usual files are left to zune-jpeg, which also reports what is wrong, unless they are progressive.
 //!
 //! | file       | from bytes to pixels                                       |
 //! |------------|------------------------------------------------------------|

@@ -2,8 +2,8 @@
 
 use fuseloop_ops::Size;
 
-/// The bytes that an error has of what is no JPEG: enough to know other formats by.
-pub(crate) const FIRST_BYTES: usize = 64;
+/// The first bytes that [`JpegError::NotAJpeg`] has at most: enough to know other formats by.
+pub const FIRST_BYTES: usize = 64;
 
 /// A reason why a JPEG can't be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,7 +12,7 @@ pub enum JpegError {
     /// The bytes are not those of a JPEG.
     #[error("no JPEG: it begins with {found:02x?}")]
     NotAJpeg {
-        /// The first bytes, at most 64.
+        /// The first bytes, at most [`FIRST_BYTES`].
         found: Vec<u8>,
     },
     /// The image is lossless, hierarchical or arithmetic.

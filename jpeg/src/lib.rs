@@ -19,6 +19,7 @@
 //! | `error`    | the errors of all of them                                  |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![allow(missing_docs, reason = "the library alone uses this crate")]
 
 mod bit_planes;
@@ -53,7 +54,7 @@ pub use bit_planes::{BIT_PLANES_MAGIC, BitPlaneImage, BitPlaneLayout, FIXED, hea
 pub use bit_planes::{resealed, seal_headers};
 pub use colours::{Colours, gray_level};
 pub use decoder::{IndexedJpeg, Wanted, WindowDecoder, needed_mcus};
-pub use error::JpegError;
+pub use error::{FIRST_BYTES, JpegError};
 pub use frame::is_sampled_simply;
 pub use headers::{APP14, Component, DHT, DQT, DRI, Headers, Scan, Vec4, cut_short};
 pub use scale::Scale;

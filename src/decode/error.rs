@@ -25,15 +25,18 @@ impl UnsupportedJpeg {
     }
 }
 
+// The format of what is no JPEG is named from the bytes that its error has.
+const _: () = assert!(fuseloop_jpeg::FIRST_BYTES >= FORMAT_BYTES);
+
 impl From<JpegError> for Error {
     fn from(error: JpegError) -> Self {
         match error {
             JpegError::NotAJpeg { found } => {
                 fail!(Damaged, "{}", not_a_jpeg(&found)).damage(Damage::OtherFormat)
             }
-            JpegError::Empty(size) => no_pixels(size),
-            JpegError::TooShort { size, found, least } => too_short(size, found, least),
-            JpegError::Cut(text) => fail!(Damaged, "{text}").damage(Damage::Cut),
+            JpegError::TooShort { .. } | JpegError::Cut(_) => {
+                fail!(Damaged, "{error}").damage(Damage::Cut)
+            }
             JpegError::NoMemory { bytes } => no_memory(bytes),
             JpegError::Process { .. }
             | JpegError::Depth { .. }

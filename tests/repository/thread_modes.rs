@@ -45,7 +45,8 @@ fn is_of_tests(path: &str) -> bool {
 
 #[test]
 fn threads_are_started_only_where_they_keep_the_default_floating_point_mode() {
-    let crates = ["src", "ops/src", "engine/src", "kernels/src", "cli/src", "python/src"];
+    let crates =
+        ["src", "ops/src", "engine/src", "jpeg/src", "kernels/src", "cli/src", "python/src"];
     let integrations = ["integrations"];
     let files = crates.iter().chain(&integrations).flat_map(|dir| rust_files(dir));
     let mut found = vec![];
