@@ -25,7 +25,7 @@ export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 # compiled for size, JPEGs take 25 % longer to decode, H.264 with its decoder 15 %, and small samples with the ops 9 %.
 fast=(adler2 arraydeque bytes crc32c crc32fast crossbeam-deque crossbeam-epoch crossbeam-utils fdeflate flate2
     fuseloop-engine fuseloop-jpeg fuseloop-kernels fuseloop-ops fuseloop-webp half hashbrown lz4_flex memchr miniz_oxide png
-    rand_xoshiro rayon rayon-core rust_h264 ruzstd simd-adler32 smallvec snap tiff twox-hash weezl zune-core zune-jpeg)
+    rand_xoshiro rayon rayon-core rust_h264 ruzstd simd-adler32 smallvec snap tiff twox-hash weezl)
 # The smallest code is that of crates whose speed nobody notices.
 smallest=(clap_builder clap_complete clap_mangen cranelift-assembler-x64 cranelift-object csv fuseloop-cli fuseloop-video
     futures-util gimli h2 http hyper hyper-rustls hyper-util icu_normalizer idna indicatif object object_store parquet prost
@@ -48,8 +48,25 @@ given=" $* "
 target=
 case "$given" in *" --target"[\ =]*) target=${given##* --target[ =]} target=${target%% *} ;; esac
 here=$(rustc -vV | sed -n 's/^host: //p')
-# Functions with the same code are one, by LLVM's linker, which Rust uses on this platform.
-[ "${target:-$here}" != x86_64-unknown-linux-gnu ] || flags+=" -C link-arg=-Wl,--icf=all"
+# The linker that comes with Rust makes functions with the same code one, and sorts functions and data so that like is next
+# to like, which compresses better: a wheel is 4 % smaller. (LLVM 21 can't do so for aarch64; Rust 1.95 has LLVM 22.)
+case "${target:-$here}" in
+    *-linux-*)
+        linker=$(rustc --print sysroot)/lib/rustlib/$here/bin/gcc-ld
+        if [ -x "$linker/ld.lld" ]; then
+            flags+=" -C link-arg=-fuse-ld=lld -C link-arg=-B$linker"
+            flags+=" -C link-arg=-Wl,-O2,--icf=all,--bp-compression-sort=both"
+        fi
+        ;;
+esac
+case "${target:-$here}" in
+    *-musl)
+        # A Python of musl has no libgcc_s: the wheel holds the unwinder.
+        mkdir "$new/unwinder"
+        echo "INPUT ( libgcc_eh.a libgcc.a )" >"$new/unwinder/libgcc_s.so"
+        flags+=" -C link-arg=-L$new/unwinder"
+        ;;
+esac
 if [ -n "${FUSELOOP_GLIBC:-}" ]; then
     if [ -z "$target" ]; then
         # Without a target, the flags would be those of build scripts, too, which run here.

@@ -126,7 +126,7 @@ fn counting(epochs: &[Measured]) -> &[Measured] {
 
 /// Returns the middle value; for an even number of values, the mean of the two in the middle.
 fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
+    values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;
     if values.len() % 2 == 1 { Some(upper) } else { Some((values[middle - 1] + upper) / 2.0) }

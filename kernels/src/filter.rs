@@ -1,7 +1,7 @@
 //! Rows of a row filter, computed with the vectors of the CPU.
 //!
 //! ```text
-//! filter_row(rows, y, out)  =  rows.row(y, out)
+//! filter_row(rows, y, out)  =  rows.row(y, out), or nothing
 //! ```
 //!
 //! [`FilterRows::row_of`] is inlined here into a function for each number of channels, compiled for AVX2
@@ -14,20 +14,23 @@
 use crate::warp::warp_row;
 use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 
-/// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`].
+/// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`]. Returns false, and writes
+/// nothing, if x86-64 lacks AVX2 or FMA: the caller then computes the row, so that old CPUs' code for it is compiled
+/// as the caller is, which in a wheel is for size.
 ///
 /// # Panics
 ///
 /// In the same cases as [`FilterRows::row`].
-pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
+#[must_use]
+pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
         // SAFETY: the CPU has AVX2 and FMA, as checked just above.
-        return unsafe {
+        unsafe {
             if let Some(warp) = rows.warp() {
                 rows.check(y, out);
                 if warp_row(warp, y, out) {
-                    return;
+                    return true;
                 }
             }
             match rows.channels() {
@@ -36,9 +39,14 @@ pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) {
                 3 => row_avx2::<3, 4>(rows, y, out),
                 _ => row_avx2::<4, 4>(rows, y, out),
             }
-        };
+        }
+        return true;
     }
-    rows.row(y, out);
+    // Elsewhere, a row has the vectors that every CPU has.
+    if cfg!(not(target_arch = "x86_64")) {
+        rows.row(y, out);
+    }
+    cfg!(not(target_arch = "x86_64"))
 }
 
 /// A row of `C` channels, computed in `L` lanes a pixel: see [`FilterRows::row_of`].
@@ -140,7 +148,9 @@ mod tests {
                 let mut row = vec![0; size.width as usize * channels];
                 let mut rows = filter.rows(picture, 0..size.width, &mut scratch).unwrap();
                 for (y, expected) in (0..size.height).zip(expected.chunks(row.len())) {
-                    filter_row(&mut rows, y, &mut row);
+                    if !filter_row(&mut rows, y, &mut row) {
+                        rows.row(y, &mut row);
+                    }
                     assert_eq!(row, expected, "{filter:?}, {channels} channels, row {y}");
                 }
             }

@@ -494,7 +494,9 @@ mod tests {
             let mut rows = filter.rows(view, columns.clone(), &mut scratch).expect("memory");
             let mut out = vec![0; columns.len() * channels];
             for (y, expected) in (0..).zip(expected.chunks(output.width as usize * channels)) {
-                filter_row(&mut rows, y, &mut out);
+                if !filter_row(&mut rows, y, &mut out) {
+                    rows.row(y, &mut out);
+                }
                 let expected = &expected[first as usize * channels..][..out.len()];
                 assert_eq!(out, expected, "{filter:?} {input} {channels} {columns:?} row {y}");
                 if std::arch::is_x86_feature_detected!("avx2")

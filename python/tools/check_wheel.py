@@ -1,6 +1,6 @@
 """Checks wheels before they are published: ``python check_wheel.py [--torch] WHEEL ...``
 
-Each wheel has at most 12 MiB, the files that it needs, and no function of a newer glibc than its name says. It is
+Each wheel has at most 10 MiB, the files that it needs, and no function of a newer glibc than its name says. It is
 installed into a fresh virtual environment if an interpreter for it is found, and runs there: the command by its module
 and by its script, the demo, and the Python of the README. Needs the standard library only; pip fetches NumPy, and
 PyTorch with ``--torch``. Without PyTorch, the README's loader is that of NumPy.
@@ -20,7 +20,7 @@ import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MOST = 11 << 20
+MOST = 10 << 20
 """The largest wheel in bytes."""
 
 NEEDED = ["__init__.py", "__main__.py", "_fuseloop.pyi", "loader.py", "ops.py", "py.typed"]

@@ -136,7 +136,11 @@ impl RowFunctionKind<'_> {
     fn row(&mut self, y: u32, out: &mut [u8]) {
         match self {
             Self::Area(rows) => rows.row(y, out),
-            Self::Filter(rows) => fuseloop_kernels::filter_row(rows, y, out),
+            Self::Filter(rows) => {
+                if !fuseloop_kernels::filter_row(rows, y, out) {
+                    rows.row(y, out);
+                }
+            }
             Self::Floats(rows) => fuseloop_kernels::float_row(rows, y, out),
         }
     }

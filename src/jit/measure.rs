@@ -329,7 +329,7 @@ fn time(
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
+    times.sort_unstable_by(f64::total_cmp);
     times[times.len() / 2]
 }
 

@@ -97,7 +97,7 @@ fn strip(
         first = whole.map(|whole| (whole, targets)).or(first.take());
         Ok(())
     })?;
-    cells.sort_by_key(|(index, _)| *index);
+    cells.sort_unstable_by_key(|(index, _)| *index);
     Ok((first, cells.into_iter().map(|(_, cell)| cell).collect()))
 }
 

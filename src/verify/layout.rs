@@ -120,7 +120,7 @@ pub fn layout(file: &Beton) -> Result<LayoutReport, Error> {
     layout.page_bytes = end.saturating_sub(start);
     // A value without bytes may have any pointer, because no bytes are stored for it.
     records.retain(|record| record.size > 0);
-    records.sort_by_key(|record| (record.ptr, record.size, record.sample));
+    records.sort_unstable_by_key(|record| (record.ptr, record.size, record.sample));
     check_records(&records, file, &mut layout);
 
     let mut extents = extents(file, &mut layout);

@@ -384,7 +384,7 @@ impl VideoIndex {
     pub fn presentation_order(&self, packets: &[u32]) -> Vec<u32> {
         let shown = |number: &u32| self.packets.get(*number as usize).is_some_and(|p| p.is_shown);
         let mut order: Vec<u32> = packets.iter().copied().filter(shown).collect();
-        order.sort_by_key(|&number| (self.packets[number as usize].pts, number));
+        order.sort_unstable_by_key(|&number| (self.packets[number as usize].pts, number));
         order
     }
 
@@ -480,7 +480,7 @@ pub(crate) fn frames_by_time(packets: &[Packet]) -> Vec<FrameEntry> {
         .filter(|(packet, _)| packet.is_shown)
         .map(|(packet, number)| FrameEntry { packet: number, pts: packet.pts })
         .collect();
-    frames.sort_by_key(|frame| (frame.pts, frame.packet));
+    frames.sort_unstable_by_key(|frame| (frame.pts, frame.packet));
     frames
 }
 

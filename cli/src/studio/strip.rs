@@ -73,7 +73,7 @@ impl Strip {
             frames.push(Frame { index, time, number, picture });
             Ok(())
         })?;
-        frames.sort_by_key(|frame| frame.index);
+        frames.sort_unstable_by_key(|frame| frame.index);
         let Some(first) = frames.first() else { return Ok(None) };
         let Size { height, width } = first.picture.size;
         // Rows of a batch have one size.

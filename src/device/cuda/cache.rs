@@ -131,7 +131,7 @@ impl CubinCache {
                 Some((file.modified().ok()?, file.len(), entry.path()))
             })
             .collect();
-        files.sort();
+        files.sort_unstable();
         let mut all: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
         for (_, bytes, path) in files {
             if all <= self.most {

@@ -19,7 +19,7 @@ pub(super) fn starts(path: &Path, with: &str) -> bool {
 pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return vec![] };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
+    paths.sort_unstable();
     paths
 }
 

@@ -70,7 +70,7 @@ pub(super) fn folders(dir: &Path) -> Vec<String> {
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
-    names.sort();
+    names.sort_unstable();
     names
 }
 

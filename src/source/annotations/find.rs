@@ -97,7 +97,7 @@ fn in_folder(dir: &Path) -> Vec<PathBuf> {
                 && folders(path).iter().take(2).any(|folder| folder.is_dir())
         })
         .collect();
-    files.sort();
+    files.sort_unstable();
     files
 }
 

@@ -141,7 +141,7 @@ fn splits(root: &Path) -> Vec<PathBuf> {
         let has_both = |path: &PathBuf| path.join(images).is_dir() && path.join(labels).is_dir();
         named(root).into_iter().filter(has_both).collect()
     };
-    found.sort();
+    found.sort_unstable();
     found
 }
 

@@ -622,7 +622,7 @@ pub(super) fn of_pattern(
 /// Returns each name once, in byte order.
 fn sorted(names: &[OsString]) -> Vec<OsString> {
     let mut names = names.to_vec();
-    names.sort_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
+    names.sort_unstable_by(|a, b| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
     names.dedup();
     names
 }

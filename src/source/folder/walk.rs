@@ -168,7 +168,7 @@ impl<'r> FolderWalk<'r> {
             open.extend(listing.dirs.drain(..).rev());
             found.push(listing);
         }
-        found.sort_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
+        found.sort_unstable_by(|a, b| bytes(&a.path).cmp(bytes(&b.path)));
         Ok(found)
     }
 
@@ -196,7 +196,7 @@ impl<'r> FolderWalk<'r> {
             let entry = entry.at(&path)?;
             entries.push((entry.file_name(), entry.file_type().ok()));
         }
-        entries.sort_by(|(a, _), (b, _)| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
+        entries.sort_unstable_by(|(a, _), (b, _)| a.as_encoded_bytes().cmp(b.as_encoded_bytes()));
         for (name, kind) in entries {
             self.rules.check()?;
             if let Err(reason) = self.take(&path, dir, &name, kind, &mut listing) {

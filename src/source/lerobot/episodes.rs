@@ -243,7 +243,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         .map(|entry| Ok(entry?.path()))
         .collect::<Result<Vec<_>, std::io::Error>>()
         .at(folder)?;
-    paths.sort();
+    paths.sort_unstable();
     Ok(paths)
 }
 

@@ -82,7 +82,7 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(MOST_LOOKED_AT);
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| !name_of(path).starts_with('.'));
-    paths.sort();
+    paths.sort_unstable();
     paths
 }
 
@@ -195,7 +195,7 @@ pub(in crate::source) fn all_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
             }
         }
     }
-    found.sort();
+    found.sort_unstable();
     Ok(found)
 }
 
@@ -380,7 +380,7 @@ fn matches(dir: &Path, pattern: &str, readme: &Path) -> Result<Vec<PathBuf>, Err
             false => {}
         }
     }
-    files.sort();
+    files.sort_unstable();
     Ok(files)
 }
 

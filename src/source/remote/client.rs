@@ -224,7 +224,7 @@ impl Resolve for ShuffledAddresses {
             let look_up = move || (name.as_str(), 0).to_socket_addrs();
             let mut found: Vec<SocketAddr> = tokio::task::spawn_blocking(look_up).await??.collect();
             let random = RandomState::new();
-            found.sort_by_key(|address| random.hash_one(address));
+            found.sort_unstable_by_key(|address| random.hash_one(address));
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }

@@ -340,7 +340,7 @@ impl DiskCache {
         if total <= most {
             return Ok(total);
         }
-        files.sort_by_key(|file| file.used);
+        files.sort_unstable_by_key(|file| file.used);
         for file in files {
             if total <= most - most / 16 {
                 break;

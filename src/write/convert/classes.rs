@@ -63,7 +63,7 @@ impl ClassFolders {
         let table = ClassTable(all.iter().map(|&number| class(number)).collect());
         let mut folders: Vec<(String, i64)> =
             present.iter().map(|&number| (self.folder(number), number)).collect();
-        folders.sort();
+        folders.sort_unstable();
         let is_in_order = (0..).zip(&folders).all(|(index, (_, number))| index == *number);
         let is_named = self.names.is_none() || table.0.iter().all(|class| class.folder.is_none());
         (!is_in_order || !is_named || all.len() > present.len()).then_some(table)
