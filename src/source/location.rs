@@ -283,7 +283,9 @@ fn globbed(pattern: &str) -> Result<Vec<Location>, Error> {
             return Err(fail!(Parameter, "more than {MOST} files").at(pattern));
         }
     }
-    paths.sort_unstable_by(|a, b| a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes()));
+    paths.sort_unstable_by(|a, b| {
+        a.as_os_str().as_encoded_bytes().cmp(b.as_os_str().as_encoded_bytes())
+    });
     if paths.is_empty() {
         return Err(fail!(NotFound, "no file matches").at(pattern));
     }
