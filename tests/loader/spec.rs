@@ -437,22 +437,26 @@ fn every_param_as(value: &str) {
     }
 }
 
-/// Twice as many fields take about twice as long, on lines of their own and all on one.
+/// Four times as many fields take about four times as long, on lines of their own and all on one.
 #[test]
 fn a_pipeline_of_many_fields_is_read_and_applied_in_linear_time() {
-    let count = 30_000;
-    let all = |between: &str| {
-        let field = |k| format!("f{k} = [\"RandomInvert\"]");
-        (0..count).map(field).collect::<Vec<_>>().join(between)
+    let time = |count: usize| {
+        let all = |between: &str| {
+            let field = |k| format!("f{k} = [\"RandomInvert\"]");
+            (0..count).map(field).collect::<Vec<_>>().join(between)
+        };
+        let start = std::time::Instant::now();
+        for text in [format!("[fields]\n{}", all("\n")), format!("fields = {{ {} }}", all(", "))] {
+            let spec = Spec::parse(&text, "many.toml".as_ref()).unwrap();
+            assert_eq!(spec.fields().count(), count);
+            let loader = spec.apply(crate::targets::Scenes::new(1).loader());
+            let error = loader.build().err().unwrap().to_string();
+            assert!(error.contains("f0"), "{error}");
+        }
+        start.elapsed()
     };
-    let start = std::time::Instant::now();
-    for text in [format!("[fields]\n{}", all("\n")), format!("fields = {{ {} }}", all(", "))] {
-        let spec = Spec::parse(&text, "many.toml".as_ref()).unwrap();
-        assert_eq!(spec.fields().count(), count);
-        let loader = spec.apply(crate::targets::Scenes::new(1).loader());
-        let error = loader.build().err().unwrap().to_string();
-        assert!(error.contains("f0"), "{error}");
-    }
-    // Reading the text once for each op, or comparing each name with all others, takes minutes.
-    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+    // Reading the text once for each op, or comparing each name with all others, takes 16 times as long. A machine that is
+    // busy with something else for a while is given more chances.
+    let ratio = || time(24_000).as_secs_f64() / time(6_000).as_secs_f64();
+    assert!((0..5).any(|_| ratio() < 8.0));
 }
