@@ -25,7 +25,7 @@ export CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
 # compiled for size, JPEGs take 25 % longer to decode, H.264 with its decoder 15 %, and small samples with the ops 9 %.
 fast=(adler2 arraydeque bytes crc32c crc32fast crossbeam-deque crossbeam-epoch crossbeam-utils fdeflate flate2
     fuseloop-engine fuseloop-jpeg fuseloop-kernels fuseloop-ops fuseloop-webp half hashbrown lz4_flex memchr miniz_oxide png
-    rand_xoshiro rayon rayon-core rust_h264 ruzstd simd-adler32 smallvec snap tiff twox-hash weezl)
+    rand_xoshiro rayon rayon-core rust_h264 ruzstd simd-adler32 smallvec snap tiff twox-hash weezl zune-core zune-jpeg)
 # The smallest code is that of crates whose speed nobody notices.
 smallest=(clap_builder clap_complete clap_mangen cranelift-assembler-x64 cranelift-object csv fuseloop-cli fuseloop-video
     futures-util gimli h2 http hyper hyper-rustls hyper-util icu_normalizer idna indicatif object object_store parquet prost

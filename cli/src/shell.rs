@@ -28,6 +28,9 @@ pub(super) struct ManArgs {
     command: Option<String>,
 }
 
+/// The command's version, which is that of its subcommands, too.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub(super) fn completions(args: &CompletionsArgs, mut all: clap::Command) -> Result<(), Problem> {
     let mut script = vec![];
     clap_complete::generate(args.shell, &mut all, "fuseloop", &mut script);
@@ -44,7 +47,7 @@ pub(super) fn man(args: &ManArgs, mut all: clap::Command) -> Result<(), Problem>
                 message: format!("no command named `{name}`"),
                 help: "`fuseloop --help` lists the commands",
             })?;
-            Man::new(found)
+            Man::new(found).title(format!("fuseloop-{name}")).source(format!("fuseloop {VERSION}"))
         }
     };
     let mut text = vec![];

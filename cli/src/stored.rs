@@ -20,7 +20,7 @@ pub(super) struct StoredArgs {
     #[arg(long, value_name = "PIXELS")]
     max_resolution: Option<u32>,
     /// Encode images as JPEGs of this quality (1-100). By default JPEGs are copied unchanged.
-    #[arg(long, value_name = "QUALITY")]
+    #[arg(long, value_name = "QUALITY", value_parser = clap::value_parser!(u8).range(1..=100))]
     jpeg_quality: Option<u8>,
     /// Insert a restart marker every N pixels (or once per `row`), losslessly, so that crops decode faster.
     /// `--write-mode tiled` sets it to 32; with `--write-mode planes` it is the tile width.

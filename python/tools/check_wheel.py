@@ -1,9 +1,9 @@
 """Checks wheels before they are published: ``python check_wheel.py [--torch] WHEEL ...``
 
-Each wheel has at most 10 MiB, the files that it needs, and no function of a newer glibc than its name says. It is
-installed into a fresh virtual environment if an interpreter for it is found, and runs there: the command by its module
-and by its script, the demo, and the Python of the README. Needs the standard library only; pip fetches NumPy, and
-PyTorch with ``--torch``. Without PyTorch, the README's loader is that of NumPy.
+Each wheel has at most 10 MiB, the files that it needs, its licences, and no function of a newer glibc than its name
+says. It is installed into a fresh virtual environment if an interpreter for it is found, and runs there: the command
+by its module and by its script, the demo, and the Python of the README. Needs the standard library only; pip fetches
+NumPy, and PyTorch with ``--torch``. Without PyTorch, the README's loader is that of NumPy.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ def contents(wheel: Path) -> str:
         if len(modules) != 1:
             raise SystemExit(f"{wheel.name} has the compiled modules {modules}, expected one")
         code = files.read(modules[0])
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"]:
+            held = [files.read(name) for name in names if name.endswith(f".dist-info/licenses/{licence}")]
+            if held != [(ROOT / licence).read_bytes()]:
+                raise SystemExit(f"{wheel.name} does not hold {licence} of the repository's root")
         entries = next(files.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
     if "fuseloop=fuseloop.__main__:main" not in entries.replace(" ", ""):
         raise SystemExit(f"{wheel.name} does not install the command fuseloop")

@@ -25,6 +25,9 @@ use crate::source::file::LINE;
 use crate::source::shards::{Shard, ShardReader};
 use std::io::{self, Read};
 
+/// The advice for an archive whose end is missing.
+const INCOMPLETE: &str = "the file is incomplete: copy it again";
+
 /// The longest name in bytes.
 const MOST_NAME: u64 = 64 << 10;
 
@@ -159,7 +162,8 @@ impl Members {
                 Format,
                 "a member of {size} bytes, and the file ends at byte {end}",
                 end = self.at
-            ));
+            )
+            .help(INCOMPLETE));
         }
         Ok(data)
     }
@@ -269,7 +273,9 @@ impl Members {
     /// Checks that `size` bytes of data can follow the header at `at`, and records them as unread.
     fn begin(&mut self, at: u64, size: u64) -> Result<(), Error> {
         let short = |end| {
-            fail!(Format, "a member of {size} bytes, and the file ends at byte {end}").byte(at)
+            fail!(Format, "a member of {size} bytes, and the file ends at byte {end}")
+                .byte(at)
+                .help(INCOMPLETE)
         };
         let padding = size.wrapping_neg() % BLOCK as u64;
         if let Some(len) = self.len {
@@ -308,7 +314,8 @@ impl Members {
             "a member of {size} bytes, and the file ends at byte {end}",
             end = self.at
         )
-        .byte(start))
+        .byte(start)
+        .help(INCOMPLETE))
     }
 
     /// Reads the next block; fewer bytes only at the end.
