@@ -223,7 +223,6 @@ fn an_error_names_the_cause_and_the_next_step() {
             "choose this mode",
         ),
         (&["write", "photos", "x.beton", "--page-size", "5"], "page size 5", "8388608"),
-        (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "quality 0", "--jpeg-quality"),
         (
             &["write", "photos", "x.beton", "--write-mode", "raw", "--tile", "32"],
             "`--tile`",
@@ -396,6 +395,7 @@ fn what_is_not_understood_is_2_and_lists_what_there_is() {
         (&["bench", "photos.beton", "-j", "-1"][..], "expected a whole number from 0 to "),
         (&["bench", "photos.beton", "--batch-size", "-1"], "expected a whole number from 0 to "),
         (&["bench", "photos.beton", "--rank", "-1", "--world-size", "2"], "-1 is not in 0..="),
+        (&["write", "photos", "x.beton", "--jpeg-quality", "0"], "0 is not in 1..=100"),
         (&["bench", "photos.beton", "--epochs", "-1"], "expected a whole number of at least 1"),
         (&["verify", "photos.beton", "-j", "-1"], "expected a whole number of at least 1"),
         (&["write", "photos", "x.beton", "-j", "-1"], "expected a whole number of at least 1"),
