@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
     // An image that can't be saved is told before the work.
     if let Some(folder) = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::read_dir(folder).map_err(Problem::io(&args.out))?;
+        std::fs::metadata(folder).map_err(Problem::io(&args.out))?;
     }
     // The folder is noted before it exists, so that a signal never leaves it.
     let parent = std::env::temp_dir();
