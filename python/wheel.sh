@@ -50,7 +50,8 @@ case "$given" in *" --target"[\ =]*) target=${given##* --target[ =]} target=${ta
 here=$(rustc -vV | sed -n 's/^host: //p')
 # The linker that comes with Rust makes functions with the same code one, and sorts functions and data so that like is next
 # to like, which compresses better: a wheel is 4 % smaller. (LLVM 21 can't do so for aarch64; Rust 1.95 has LLVM 22.)
-case "${target:-$here}" in
+built_for=${target:-$here}
+case "$built_for" in
     *-linux-*)
         linker=$(rustc --print sysroot)/lib/rustlib/$here/bin/gcc-ld
         if [ -x "$linker/ld.lld" ]; then
@@ -59,7 +60,7 @@ case "${target:-$here}" in
         fi
         ;;
 esac
-case "${target:-$here}" in
+case "$built_for" in
     *-musl)
         # A Python of musl has no libgcc_s: the wheel holds the unwinder.
         mkdir "$new/unwinder"
@@ -89,7 +90,7 @@ else
 fi
 # A wheel for another machine is looked at, but can't run here.
 all=--all
-[ "${target:-$here}" = "$here" ] || all=
+[ "$built_for" = "$here" ] || all=
 "$python" python/tools/check_wheel.py $all "$new"/fuseloop-*.whl
 mkdir -p "$folder"
 mv "$new"/fuseloop-*.whl "$folder"

@@ -28,9 +28,6 @@ pub(super) struct ManArgs {
     command: Option<String>,
 }
 
-/// The command's version, which is that of its subcommands, too.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
-
 pub(super) fn completions(args: &CompletionsArgs, mut all: clap::Command) -> Result<(), Problem> {
     let mut script = vec![];
     clap_complete::generate(args.shell, &mut all, "fuseloop", &mut script);
@@ -47,7 +44,9 @@ pub(super) fn man(args: &ManArgs, mut all: clap::Command) -> Result<(), Problem>
                 message: format!("no command named `{name}`"),
                 help: "`fuseloop --help` lists the commands",
             })?;
-            Man::new(found).title(format!("fuseloop-{name}")).source(format!("fuseloop {VERSION}"))
+            Man::new(found)
+                .title(format!("fuseloop-{name}"))
+                .source(concat!("fuseloop ", env!("CARGO_PKG_VERSION")))
         }
     };
     let mut text = vec![];

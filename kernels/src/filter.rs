@@ -15,8 +15,8 @@ use crate::warp::warp_row;
 use fuseloop_ops::internals::rows::{FilterRows, FloatRows};
 
 /// Writes output row `y` of a row filter. This is a fast version of [`FilterRows::row`]. Returns false, and writes
-/// nothing, if x86-64 lacks AVX2 or FMA: the caller then computes the row, so that old CPUs' code for it is compiled
-/// as the caller is, which in a wheel is for size.
+/// nothing, on an x86-64 CPU without AVX2 or FMA. The caller then calls [`FilterRows::row`]: a wheel compiles the caller
+/// for size, and this crate for speed.
 ///
 /// # Panics
 ///
@@ -42,11 +42,12 @@ pub fn filter_row(rows: &mut FilterRows<'_>, y: u32, out: &mut [u8]) -> bool {
         }
         return true;
     }
-    // Elsewhere, a row has the vectors that every CPU has.
-    if cfg!(not(target_arch = "x86_64")) {
+    // Elsewhere, all CPUs have the vectors that this crate is compiled for.
+    let is_elsewhere = cfg!(not(target_arch = "x86_64"));
+    if is_elsewhere {
         rows.row(y, out);
     }
-    cfg!(not(target_arch = "x86_64"))
+    is_elsewhere
 }
 
 /// A row of `C` channels, computed in `L` lanes a pixel: see [`FilterRows::row_of`].

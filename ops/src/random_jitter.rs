@@ -147,7 +147,7 @@ mod tests {
         let op = RandomJitter::new(0.25).unwrap();
         let (one, other) = (distances(&op, 1), distances(&op, 2));
         let mut sorted = one.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.sort_by(f64::total_cmp);
         // Kolmogorov and Smirnov: 2 / sqrt(3000) is exceeded in 7 of 10,000 tests.
         for (k, distance) in sorted.iter().enumerate() {
             let below = (distance / 0.25 + 1.0) / 2.0;

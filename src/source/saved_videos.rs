@@ -302,7 +302,7 @@ pub fn save_video_indexes(
         }
         progress(some.last().map_or(0, |last| last + 1), files.len());
     }
-    found.sort_unstable_by(|a, b| bytes_of(&a.0).cmp(bytes_of(&b.0)));
+    found.sort_by(|a, b| bytes_of(&a.0).cmp(bytes_of(&b.0)));
     found.dedup_by(|a, b| a.0 == b.0);
     let mut table = (found.len() as u64).to_le_bytes().to_vec();
     for (name, identity, index) in &found {

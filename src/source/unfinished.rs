@@ -65,7 +65,7 @@ mod tests {
         delete_unfinished();
         let mut left: Vec<_> =
             fs::read_dir(dir.path()).unwrap().map(|one| one.unwrap().file_name()).collect();
-        left.sort_unstable();
+        left.sort();
         assert_eq!(left, ["kept", "whole"]);
     }
 }

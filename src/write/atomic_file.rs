@@ -370,7 +370,7 @@ mod tests {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        names.sort_unstable();
+        names.sort();
         names
     }
 

@@ -37,7 +37,7 @@ mod tests {
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
-        names.sort_unstable();
+        names.sort();
         names
     }
 

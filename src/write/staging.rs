@@ -129,7 +129,7 @@ mod tests {
         let names = fs::read_dir(dir).unwrap();
         let mut names: Vec<String> =
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort_unstable();
+        names.sort();
         names
     }
 

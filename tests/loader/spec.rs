@@ -458,5 +458,5 @@ fn a_pipeline_of_many_fields_is_read_and_applied_in_linear_time() {
     // Reading the text once for each op, or comparing each name with all others, takes 16 times as long. A machine that is
     // busy with something else for a while is given more chances.
     let ratio = || time(24_000).as_secs_f64() / time(6_000).as_secs_f64();
-    assert!((0..5).any(|_| ratio() < 8.0));
+    assert!((0..5).any(|_| ratio() < 8.0), "4 times as many fields take more than 8 times as long");
 }

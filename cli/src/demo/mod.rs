@@ -64,7 +64,7 @@ const SHOWN: [u32; 2] = [3, 17];
 
 pub(super) fn run(args: &Args, start: Instant) -> Result<(), Problem> {
     PictureFormat::of(&args.out)?;
-    // An image that can't be saved is told before the work.
+    // Without the folder of the contact sheet, all the work would be for nothing.
     if let Some(folder) = args.out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::metadata(folder).map_err(Problem::io(&args.out))?;
     }

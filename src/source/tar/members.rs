@@ -25,9 +25,6 @@ use crate::source::file::LINE;
 use crate::source::shards::{Shard, ShardReader};
 use std::io::{self, Read};
 
-/// The advice for an archive whose end is missing.
-const INCOMPLETE: &str = "the file is incomplete: copy it again";
-
 /// The longest name in bytes.
 const MOST_NAME: u64 = 64 << 10;
 
@@ -158,12 +155,7 @@ impl Members {
         self.at += found;
         self.left -= found;
         if self.left > 0 {
-            return Err(fail!(
-                Format,
-                "a member of {size} bytes, and the file ends at byte {end}",
-                end = self.at
-            )
-            .help(INCOMPLETE));
+            return Err(cut_short(size, self.at));
         }
         Ok(data)
     }
@@ -272,11 +264,7 @@ impl Members {
 
     /// Checks that `size` bytes of data can follow the header at `at`, and records them as unread.
     fn begin(&mut self, at: u64, size: u64) -> Result<(), Error> {
-        let short = |end| {
-            fail!(Format, "a member of {size} bytes, and the file ends at byte {end}")
-                .byte(at)
-                .help(INCOMPLETE)
-        };
+        let short = |end| cut_short(size, end).byte(at);
         let padding = size.wrapping_neg() % BLOCK as u64;
         if let Some(len) = self.len {
             let end = self.at.checked_add(size).and_then(|end| end.checked_add(padding));
@@ -309,13 +297,7 @@ impl Members {
         if passed == size {
             return Ok(());
         }
-        Err(fail!(
-            Format,
-            "a member of {size} bytes, and the file ends at byte {end}",
-            end = self.at
-        )
-        .byte(start)
-        .help(INCOMPLETE))
+        Err(cut_short(size, self.at).byte(start))
     }
 
     /// Reads the next block; fewer bytes only at the end.
@@ -342,6 +324,12 @@ impl NextMember {
             (None, None) => Ok(short),
         }
     }
+}
+
+/// Returns the error for a member of `size` bytes whose end is missing.
+fn cut_short(size: u64, end: u64) -> Error {
+    fail!(Format, "a member of {size} bytes, and the file ends at byte {end}")
+        .help("the file is incomplete: copy it again")
 }
 
 fn bounded(what: &'static str, found: u64, limit: u64) -> Result<(), Error> {

@@ -170,8 +170,8 @@ mod tests {
             }
             let requests = merge(parts.clone());
             let mut named: Vec<_> = requests.iter().flat_map(|r| r.wanted.clone()).collect();
-            named.sort_unstable();
-            parts.sort_unstable();
+            named.sort();
+            parts.sort();
             assert_eq!(named, parts);
             for request in &requests {
                 let mut end = request.bytes.start;
